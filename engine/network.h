@@ -1,0 +1,62 @@
+/* A run of a model's layers with real numbers: parameters, gradients, and stash slots
+ * for the micro-batches in flight. All memory is taken at creation. */
+#ifndef PODSIM_ENGINE_NETWORK_H
+#define PODSIM_ENGINE_NETWORK_H
+
+#include "engine/model.h"
+
+struct network;
+
+struct network_options {
+    const struct model *model; /* borrowed; must outlive the network */
+    size_t first_layer, end_layer;
+    size_t batch;         /* samples of a micro-batch */
+    size_t slots;         /* micro-batches whose stash is held at once, >= 1 */
+    bool input_gradient;  /* gradients of the values that cross in are wanted */
+    bool training;        /* false: forward only, no gradients, no stash */
+    bool split_backward;  /* BACKWARD_INPUT and BACKWARD_WEIGHT will be called apart */
+    uint64_t seed;        /* initial weights and dropout */
+};
+
+enum backward_pass { BACKWARD_ALL, BACKWARD_INPUT, BACKWARD_WEIGHT };
+
+struct network *network_create(const struct network_options *options, struct error *error);
+void network_free(struct network *network);
+
+/* A value of a slot: [batch, extent...]. Values that cross in are written by the caller
+ * before forward; any value of the run may be read after it until the slot is reused
+ * (transient values: until the next forward of any slot). */
+scalar *network_value(struct network *network, size_t slot, size_t value);
+/* The gradient of a value. Shared by all slots unless split_backward. Before backward
+ * the caller fills those it names as seeds; after it, those of crossing-in values hold
+ * the gradients to send back. */
+scalar *network_gradient(struct network *network, size_t slot, size_t value);
+
+/* step and first_sample key the random numbers of dropout. */
+void network_forward(struct network *network, size_t slot, uint64_t step,
+                     uint64_t first_sample);
+/* Parameter gradients are added to network_gradients(). seeds: values whose gradient the
+ * caller has filled. Crossing-in values that no one used get zero gradients. */
+void network_backward(struct network *network, size_t slot, enum backward_pass pass,
+                      const size_t *seeds, size_t seed_count);
+
+/* All parameters of the run, one array, tensor after tensor in layer order; tied layers
+ * whose owner is in the run add nothing, those whose owner is outside hold a copy of
+ * their own at their place. */
+scalar *network_parameters(struct network *network, size_t *count);
+scalar *network_parameter_gradients(struct network *network);
+void network_zero_gradients(struct network *network);
+scalar *network_state(struct network *network, size_t *count);
+
+struct network_tensor {
+    size_t layer, tensor; /* index in the model, index in the layer */
+    size_t offset, count; /* in network_parameters() */
+    bool decays;
+};
+const struct network_tensor *network_tensors(const struct network *network, size_t *count);
+
+/* Copies parameters and state of the layers that both hold (matched by layer identity),
+ * from one network to another, whatever their cuts. */
+void network_copy_weights(struct network *to, const struct network *from);
+
+#endif

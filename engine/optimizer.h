@@ -1,0 +1,46 @@
+/* Optimisers: a table entry gives the state words per parameter and the update. */
+#ifndef PODSIM_ENGINE_OPTIMIZER_H
+#define PODSIM_ENGINE_OPTIMIZER_H
+
+#include "base/json.h"
+#include "engine/network.h"
+
+struct optimizer_options {
+    size_t kind; /* index in the table */
+    double learning_rate;
+    double momentum;
+    bool nesterov;
+    double weight_decay;
+    double beta1, beta2, epsilon;
+    double trust; /* LARS */
+    double clip_norm; /* 0: none; the norm is over the parameters of one call */
+    /* learning-rate schedule */
+    size_t schedule; /* index in optimizer_schedule_names */
+    uint64_t warmup_steps;
+    uint64_t decay_steps[8];
+    size_t decay_count;
+    double decay_factor;
+};
+
+/* Reads the "optimizer" object of an experiment (defaults: sgd, learning_rate 0.05,
+ * momentum 0.9). */
+bool optimizer_read(const struct json_at *at, struct optimizer_options *options,
+                    struct error *error);
+void optimizer_defaults(struct optimizer_options *options);
+const char *optimizer_name(const struct optimizer_options *options);
+/* State words per parameter: 0, 1 (momentum) or 2 (Adam). */
+uint64_t optimizer_state_words(const struct optimizer_options *options);
+/* FLOPs per parameter of one update. */
+uint64_t optimizer_flops(const struct optimizer_options *options);
+/* The learning rate of a step (0-based) out of total_steps. */
+double optimizer_learning_rate(const struct optimizer_options *options, uint64_t step,
+                               uint64_t total_steps);
+/* One update, step counted from 0. state: optimizer_state_words * n scalars, zero before
+ * step 0, laid out word-major ([word][n], n = end of the last tensor). tensors give
+ * offsets into parameters and gradients. */
+void optimizer_update(const struct optimizer_options *options, uint64_t step,
+                      uint64_t total_steps, const struct network_tensor *tensors,
+                      size_t tensor_count, scalar *parameters, const scalar *gradients,
+                      scalar *state);
+
+#endif

@@ -1,0 +1,124 @@
+/* Everything that happens in a simulated run, as one stream. Traces, tables and totals
+ * are made only from it. This room knows no other: the header of the stream carries all
+ * names. */
+#ifndef PODSIM_TRACES_EVENT_H
+#define PODSIM_TRACES_EVENT_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum memory_category {
+    MEMORY_WEIGHTS,
+    MEMORY_GRADIENTS,
+    MEMORY_OPTIMIZER,
+    MEMORY_STASH,
+    MEMORY_QUEUE, /* messages that wait at the receiver, or to be sent */
+    MEMORY_WORKSPACE,
+    MEMORY_CATEGORIES
+};
+const char *memory_category_name(enum memory_category category);
+
+enum event_kind {
+    EVENT_COMPUTE,  /* processor, name, layer, micro_batch, flops */
+    EVENT_TRANSFER, /* edge, bytes; processor is the sender */
+    EVENT_WAIT,     /* the processor stood still; name says for what */
+    EVENT_MEMORY,   /* at start_s == end_s: bytes of `category` and in all, after */
+    EVENT_METRIC    /* at start_s == end_s: name ("loss", "accuracy"), value */
+};
+
+#define EVENT_NONE UINT32_MAX
+
+struct event {
+    enum event_kind kind;
+    const char *name; /* static text or owned by the header's owner */
+    uint32_t processor;
+    uint32_t stream;  /* 0 the processor's main instruction stream; 1.. side streams */
+    uint32_t layer;   /* index into layer_names, or EVENT_NONE */
+    uint32_t edge;    /* index into edges, or EVENT_NONE */
+    uint64_t step;
+    uint64_t micro_batch; /* within the step */
+    double start_s, end_s;
+    uint64_t bytes;   /* transfers: carried; memory: of the category, after */
+    uint64_t flops;
+    uint64_t memory_after_bytes; /* of the processor, when the event ends */
+    enum memory_category category;
+    double value;
+};
+
+struct trace_processor {
+    const char *name;
+    uint64_t memory_capacity_bytes;
+};
+
+struct trace_edge {
+    const char *name; /* "ipu0 -> ipu1 activations" */
+    uint32_t from, to;
+    const uint32_t *links; /* its route, indices into links */
+    size_t link_count;
+};
+
+struct trace_link {
+    const char *name;
+    double bandwidth_bytes_per_s;
+};
+
+struct trace_header {
+    const char *method;
+    const struct trace_processor *processors;
+    size_t processor_count;
+    const struct trace_edge *edges;
+    size_t edge_count;
+    const struct trace_link *links;
+    size_t link_count;
+    const char *const *layer_names;
+    size_t layer_count;
+    uint64_t trace_steps; /* writers keep events of steps below this; 0: all */
+};
+
+/* Something that takes the stream. Events arrive ordered by end_s. Functions return
+ * false and fill error when they cannot go on. The header outlives the sink. */
+struct event_sink {
+    bool (*event)(struct event_sink *sink, const struct event *event, struct error *error);
+    /* After the last event. total_s: simulated end of the run. */
+    bool (*finish)(struct event_sink *sink, double total_s, struct error *error);
+    void (*free)(struct event_sink *sink);
+};
+
+/* A trace format: one file in traces/, one line in the table of traces/writers.c. */
+struct trace_format {
+    const char *name;      /* for options and messages */
+    const char *file_name; /* in the output folder */
+    struct event_sink *(*open)(const char *path, const struct trace_header *header,
+                               struct error *error);
+};
+size_t trace_format_count(void);
+const struct trace_format *trace_format_get(size_t index);
+
+/* Totals over all events (every step, whatever trace_steps says). */
+struct trace_edge_total {
+    uint64_t bytes, messages;
+};
+struct trace_processor_total {
+    double busy_s;     /* computing */
+    double transfer_s; /* sum of its outgoing transfers' durations */
+    double wait_s;
+    uint64_t flops;
+    uint64_t peak_bytes;
+    uint64_t category_peak_bytes[MEMORY_CATEGORIES]; /* each at its own moment */
+    uint64_t at_peak_bytes[MEMORY_CATEGORIES];       /* at the moment of peak_bytes */
+    uint64_t final_bytes;
+    double peak_s; /* when the peak was reached first */
+};
+struct trace_totals {
+    double time_s;
+    uint64_t bytes, messages, events;
+    struct trace_edge_total *edges;
+    struct trace_processor_total *processors;
+};
+/* The sink owns the totals; they live until it is freed. */
+struct event_sink *totals_open(const struct trace_header *header, struct error *error);
+const struct trace_totals *totals_get(const struct event_sink *sink);
+
+#endif
