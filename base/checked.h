@@ -23,8 +23,9 @@ void *checked_calloc(size_t count, size_t item_bytes);
 /* As above, aligned to 64 bytes, for arrays that the kernels walk; free() it. */
 void *checked_calloc_aligned(size_t count, size_t item_bytes);
 
-/* Grows *array (of *capacity items) so that `needed` items fit, at least doubling.
- * False when there is no memory; the array is then unchanged. */
+/* Grows *array (of *capacity items) so that `needed` items fit, at least doubling;
+ * new items are zero. False when there is no memory; the array is then unchanged. `array`
+ * is the address of any object pointer, cast to void **. */
 bool checked_grow(void **array, size_t *capacity, size_t needed, size_t item_bytes);
 
 #endif

@@ -21,8 +21,8 @@ struct json_at {
     cJSON *node;
 };
 
-/* Reads and parses; NULL with file:line on failure. Refuses trailing text, and
- * files above 64 MiB. */
+/* Reads and parses; NULL with file:line on failure. Refuses trailing text, keys given
+ * twice, numbers beyond the range of double, and files above 64 MiB. */
 struct json_file *json_file_read(const char *path, struct error *error);
 struct json_file *json_file_parse(const char *name, const char *text, struct error *error);
 void json_file_free(struct json_file *file);
@@ -59,8 +59,11 @@ size_t json_length(const struct json_at *array);
 bool json_element(const struct json_at *array, size_t index, struct json_at *element);
 /* The members of an object in file order: false when index is past the last. */
 bool json_entry(const struct json_at *object, size_t index, struct json_at *member);
+/* Moves a place to its next sibling, in constant time; false when it is the last. */
+bool json_next(struct json_at *at);
 
-/* The value at a place, checked for type and range. */
+/* The value at a place, checked for type and range. Integers above 2^53 are refused,
+ * whatever the maximum: a JSON number cannot hold them all. */
 bool json_u64(const struct json_at *at, uint64_t minimum, uint64_t maximum, uint64_t *value,
               struct error *error);
 bool json_number(const struct json_at *at, double minimum, double maximum, double *value,
@@ -72,7 +75,8 @@ bool json_choice(const struct json_at *at, const char *const *names, size_t coun
                  size_t *chosen, struct error *error);
 
 /* A member with a default: *value is kept when the key is absent, and then written into
- * the tree. */
+ * the tree (but for what JSON cannot hold: NULL, a non-finite number, an integer above
+ * 2^53, an index that names no choice). */
 bool json_read_u64(const struct json_at *object, const char *key, uint64_t minimum,
                    uint64_t maximum, uint64_t *value, struct error *error);
 bool json_read_number(const struct json_at *object, const char *key, double minimum,

@@ -24,6 +24,19 @@ struct random_key {
     uint64_t b;
 };
 
+/* The bare generator: ten rounds. */
+void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t bits[4]);
+
+/* A key made ready, for many draws in a row: half the work of random_bits() each. */
+struct random_stream {
+    uint32_t word[4];
+};
+struct random_stream random_stream(struct random_key key);
+/* What random_bits() gives for the key and index. */
+void random_stream_bits(const struct random_stream *stream, uint64_t index, uint32_t bits[4]);
+double random_stream_uniform(const struct random_stream *stream, uint64_t index);
+double random_stream_normal(const struct random_stream *stream, uint64_t index);
+
 /* 128 random bits for draw number `index` of the key. */
 void random_bits(struct random_key key, uint64_t index, uint32_t bits[4]);
 
@@ -33,7 +46,8 @@ double random_uniform(struct random_key key, uint64_t index);
 /* Mean 0, variance 1 (Box-Muller). */
 double random_normal(struct random_key key, uint64_t index);
 /* The place of `index` (< count) in a pseudo-random permutation of 0..count-1, by a
- * Feistel network with cycle walking: no table, any epoch, any place. */
+ * Feistel network with cycle walking: no table, any epoch, any place.
+ * 0 when count is 0. */
 uint64_t random_permutation(struct random_key key, uint64_t count, uint64_t index);
 
 #endif
