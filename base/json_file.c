@@ -60,6 +60,39 @@ static bool check_form(const struct json_at *at, struct error *error)
     return true;
 }
 
+/* The bytes of the UTF-8 character at c, 0 when it is none (RFC 3629). */
+static size_t utf8_length(const unsigned char *c)
+{
+    size_t length = c[0] < 0x80   ? 1
+                    : c[0] < 0xC2 ? 0
+                    : c[0] < 0xE0 ? 2
+                    : c[0] < 0xF0 ? 3
+                    : c[0] < 0xF5 ? 4
+                                  : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((c[i] & 0xC0) != 0x80)
+            return 0;
+    bool overlong = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xF0 && c[1] < 0x90);
+    bool surrogate = c[0] == 0xED && c[1] > 0x9F;
+    bool beyond = c[0] == 0xF4 && c[1] > 0x8F;
+    return overlong || surrogate || beyond ? 0 : length;
+}
+
+/* What cJSON lets pass: bytes that are not UTF-8 would make every file we write from them
+ * unreadable, and an escaped NUL would end a string early. NULL when all is well. */
+static const char *find_bad_character(const char *text)
+{
+    for (const char *c = text; *c != '\0';) {
+        if (strncmp(c, "\\u0000", 6) == 0)
+            return c;
+        size_t length = utf8_length((const unsigned char *)c);
+        if (length == 0)
+            return c;
+        c += *c == '\\' && (c[1] == '\\' || c[1] == '"') ? 2 : length;
+    }
+    return NULL;
+}
+
 /* Says where in the text the parser stopped. */
 static void fail_syntax(const char *name, const char *text, const char *end,
                         struct error *error)
@@ -93,8 +126,9 @@ struct json_file *json_file_parse(const char *name, const char *text, struct err
         json_file_free(file);
         return NULL;
     }
-    const char *end = text;
-    file->tree = cJSON_ParseWithOpts(text, &end, 1);
+    const char *end = find_bad_character(text);
+    if (end == NULL)
+        file->tree = cJSON_ParseWithOpts(text, &end, 1);
     if (file->tree == NULL) {
         fail_syntax(name, text, end, error);
         json_file_free(file);
@@ -240,6 +274,8 @@ static bool set_below(const struct json_at *at, char *path, const char *value,
                       struct error *error)
 {
     if (path == NULL) {
+        if (find_bad_character(value) != NULL)
+            return json_fail(at, error, "the value to set is not UTF-8 text");
         cJSON *parsed = cJSON_ParseWithOpts(value, NULL, 1);
         if (parsed == NULL)
             parsed = cJSON_CreateString(value);
