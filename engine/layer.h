@@ -21,6 +21,11 @@ enum {
     LAYER_NAME_BYTES = 48
 };
 
+/* Scalars of one value or one tensor, and FLOPs of one layer, per sample. With at most
+ * MODEL_MAX_LAYERS of them no sum over a model overflows. */
+#define LAYER_MAX_COUNT (UINT64_C(1) << 40)
+#define LAYER_MAX_FLOPS (UINT64_C(1) << 60)
+
 /* The shape of one sample: [features], [channels, height, width], [length, width]. */
 struct shape {
     size_t rank;
@@ -105,7 +110,7 @@ struct layer_call {
     bool accumulate[LAYER_MAX_INPUTS];
     scalar *parameter[LAYER_MAX_TENSORS];
     scalar *d_parameter[LAYER_MAX_TENSORS]; /* always added to; NULL: not wanted */
-    scalar *state;
+    scalar *state;    /* NULL: a recomputation, which must not count a second time */
     scalar *stash;    /* batch * stash_count + stash_fixed_count, from forward to backward */
     scalar *work;     /* kind->work_count scalars, nothing kept between calls */
     void *prepared;   /* what kind->prepare returned */
@@ -123,6 +128,8 @@ struct layer_kind {
     /* Checks options and input shapes and fills the described fields. The message is
      * about the layer alone; the caller adds where. */
     bool (*describe)(struct layer *layer, struct error *error);
+    /* Inputs that are one and the same value have the same d_input, the second with
+     * accumulate: treat them one after the other. */
     void (*forward)(const struct layer *layer, const struct layer_call *call);
     void (*backward)(const struct layer *layer, const struct layer_call *call);
     /* Optional. Scratch of this implementation, in scalars, for a micro-batch. */
@@ -138,7 +145,24 @@ size_t layer_kind_count(void);
 const struct layer_kind *layer_kind_get(size_t index);
 const char *operation_class_name(enum operation_class operation);
 
-/* Product of the extents. */
+/* Checks inputs and options, calls kind->describe, and checks what it filled in. */
+bool layer_describe(struct layer *layer, struct error *error);
+
+/* Products and sums that stop at UINT64_MAX, for describe: layer_describe refuses what
+ * came out too large. */
+static inline uint64_t layer_multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static inline uint64_t layer_sum(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* Product of the extents; UINT64_MAX when it does not fit. */
 uint64_t shape_count(const struct shape *shape);
 bool shape_equal(const struct shape *a, const struct shape *b);
 /* "64x56x56" into text. */
