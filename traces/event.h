@@ -18,31 +18,34 @@ enum memory_category {
     MEMORY_WORKSPACE,
     MEMORY_CATEGORIES
 };
-const char *memory_category_name(enum memory_category category);
+const char *memory_category_name(enum memory_category category); /* "weights" ... */
 
 enum event_kind {
     EVENT_COMPUTE,  /* processor, name, layer, micro_batch, flops */
     EVENT_TRANSFER, /* edge, bytes; processor is the sender */
     EVENT_WAIT,     /* the processor stood still; name says for what */
     EVENT_MEMORY,   /* at start_s == end_s: bytes of `category` and in all, after */
-    EVENT_METRIC    /* at start_s == end_s: name ("loss", "accuracy"), value */
+    EVENT_METRIC,   /* at start_s == end_s: name ("loss", "accuracy"), value */
+    EVENT_KINDS
 };
+const char *event_kind_name(enum event_kind kind); /* "compute" ... */
 
 #define EVENT_NONE UINT32_MAX
 
 struct event {
     enum event_kind kind;
-    const char *name; /* static text or owned by the header's owner */
+    const char *name; /* static text or owned by the header's owner; a transfer may have
+                       * NULL: its edge's name */
     uint32_t processor;
-    uint32_t stream;  /* 0 the processor's main instruction stream; 1.. side streams */
-    uint32_t layer;   /* index into layer_names, or EVENT_NONE */
-    uint32_t edge;    /* index into edges, or EVENT_NONE */
+    uint32_t stream; /* 0 the processor's main instruction stream; 1.. side streams */
+    uint32_t layer;  /* index into layer_names, or EVENT_NONE */
+    uint32_t edge;   /* index into edges, or EVENT_NONE */
     uint64_t step;
     uint64_t micro_batch; /* within the step */
     double start_s, end_s;
-    uint64_t bytes;   /* transfers: carried; memory: of the category, after */
+    uint64_t bytes; /* transfers: carried; memory: of the category, after */
     uint64_t flops;
-    uint64_t memory_after_bytes; /* of the processor, when the event ends */
+    uint64_t memory_after_bytes; /* memory: of the processor in all, after */
     enum memory_category category;
     double value;
 };
@@ -76,6 +79,17 @@ struct trace_header {
     size_t layer_count;
     uint64_t trace_steps; /* writers keep events of steps below this; 0: all */
 };
+
+/* A fault in the header or an event is a fault of who made it: STATUS_FAILED. Every sink
+ * checks both before it indexes with them. */
+bool trace_header_check(const struct trace_header *header, struct error *error);
+bool event_check(const struct event *event, const struct trace_header *header,
+                 struct error *error);
+/* Does a writer keep it (trace_steps)? Totals and links.csv take every event. */
+bool event_is_kept(const struct event *event, const struct trace_header *header);
+/* An instant in whole nanoseconds. Rounded here only, so that slices which touch in the
+ * simulation touch in every file. */
+uint64_t event_nanoseconds(double time_s);
 
 /* Something that takes the stream. Events arrive ordered by end_s. Functions return
  * false and fill error when they cannot go on. The header outlives the sink. */
