@@ -207,6 +207,8 @@ static bool chrome_finish(struct event_sink *sink, double total_s, struct error 
 {
     struct chrome *chrome = (struct chrome *)sink;
     FILE *file = chrome->output.file;
+    if (!trace_end_check(total_s, error))
+        return false;
     fputs("\n],\n\"otherData\":{\"method\":", file);
     output_json(file, chrome->output.header->method);
     fputs(",\"time_s\":", file);

@@ -97,6 +97,12 @@ bool event_check(const struct event *event, const struct trace_header *header,
     }
 }
 
+bool trace_end_check(double total_s, struct error *error)
+{
+    return (total_s >= 0 && total_s <= LONGEST_S) ||
+           error_set(error, STATUS_FAILED, "trace: a run that ends at %g s", total_s);
+}
+
 bool event_is_kept(const struct event *event, const struct trace_header *header)
 {
     return header->trace_steps == 0 || event->step < header->trace_steps;

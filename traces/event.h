@@ -85,6 +85,8 @@ struct trace_header {
 bool trace_header_check(const struct trace_header *header, struct error *error);
 bool event_check(const struct event *event, const struct trace_header *header,
                  struct error *error);
+/* The end of the run as finish() gets it: finite, not negative, at most 292 years. */
+bool trace_end_check(double total_s, struct error *error);
 /* Does a writer keep it (trace_steps)? Totals and links.csv take every event. */
 bool event_is_kept(const struct event *event, const struct trace_header *header);
 /* An instant in whole nanoseconds. Rounded here only, so that slices which touch in the

@@ -46,6 +46,8 @@ static bool links_csv_finish(struct event_sink *sink, double total_s, struct err
     struct links_csv *links = (struct links_csv *)sink;
     const struct trace_header *header = links->output.header;
     FILE *file = links->output.file;
+    if (!trace_end_check(total_s, error))
+        return false;
     for (size_t i = 0; i < header->link_count; i++) {
         const struct trace_edge_total *total = &links->links[i];
         output_csv(file, header->links[i].name);

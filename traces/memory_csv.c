@@ -37,8 +37,7 @@ static bool memory_csv_event(struct event_sink *sink, const struct event *event,
 
 static bool memory_csv_finish(struct event_sink *sink, double total_s, struct error *error)
 {
-    (void)total_s;
-    return output_close((struct file_sink *)sink, error);
+    return trace_end_check(total_s, error) && output_close((struct file_sink *)sink, error);
 }
 
 static void memory_csv_free(struct event_sink *sink)

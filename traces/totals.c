@@ -73,9 +73,8 @@ static bool totals_event(struct event_sink *sink, const struct event *event,
 
 static bool totals_finish(struct event_sink *sink, double total_s, struct error *error)
 {
-    (void)error;
     ((struct totals *)sink)->totals.time_s = total_s;
-    return true;
+    return trace_end_check(total_s, error);
 }
 
 static void totals_free(struct event_sink *sink)
