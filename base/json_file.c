@@ -270,6 +270,19 @@ static void replace_contents(cJSON *node, cJSON *value)
     cJSON_Delete(value);
 }
 
+bool json_expand(const struct json_at *at, const char *key, struct error *error)
+{
+    if (!json_is_string(at))
+        return true;
+    cJSON *object = cJSON_CreateObject();
+    if (object == NULL || !cJSON_AddStringToObject(object, key, at->node->valuestring)) {
+        cJSON_Delete(object);
+        return error_memory(error, "JSON object");
+    }
+    replace_contents(at->node, object);
+    return true;
+}
+
 static bool set_below(const struct json_at *at, char *path, const char *value,
                       struct error *error)
 {

@@ -1,5 +1,11 @@
-/* Labelled samples. A kind is one file in engine/datasets/ and one table line in
- * engine/dataset.c. Samples are read by number, so that any processor can take any. */
+/* Labelled samples. A kind is described by one entry in engine/datasets/ and one table
+ * line in engine/dataset.c. Samples are read by number, so that any processor can take
+ * any. All functions on an open data set may be called from several threads at once.
+ *
+ * The "data" object of an experiment has "kind", "train_samples" and "test_samples"
+ * (how many of the samples are used; default all), for images "flip" (mirrored with
+ * probability 1/2) and "crop_padding" (shifted by up to so many pixels each way), and the
+ * kind's own keys. The kind's name alone stands for an object with nothing else. */
 #ifndef PODSIM_ENGINE_DATASET_H
 #define PODSIM_ENGINE_DATASET_H
 
@@ -18,9 +24,12 @@ struct dataset_description {
     uint64_t labels;          /* per sample: 1, or the sequence length */
     uint64_t samples[DATASET_SPLITS];
     double bayes_error;       /* lowest reachable error where known, else -1 */
+    double bayes_loss;        /* lowest reachable mean cross-entropy, in nats, else -1 */
 };
 
-/* What the "data" object of an experiment describes, without opening a file. */
+/* What the "data" object of an experiment describes, without reading the data: sizes
+ * are the published ones (fashion_mnist, cifar), or from file headers (idx) or file
+ * sizes (text). */
 bool dataset_describe(const struct json_at *at, struct dataset_description *description,
                       struct error *error);
 /* Opens and checks the data wholly (sizes, label range); the caller frees. The
@@ -32,8 +41,16 @@ const struct dataset_description *dataset_get_description(const struct dataset *
 /* One sample: input_shape scalars and `labels` labels. */
 void dataset_sample(const struct dataset *dataset, enum dataset_split split, uint64_t index,
                     scalar *input, int32_t *labels);
+/* A training sample as training sees it: mirrored and shifted as the options say, keyed by
+ * seed, step and sample. What dataset_sample() gives when there are no such options. */
+void dataset_training_sample(const struct dataset *dataset, uint64_t seed, uint64_t step,
+                             uint64_t index, scalar *input, int32_t *labels);
 /* The number of the training sample at place `position` (counted over all epochs) in the
  * seeded order; every epoch is a permutation of its own. */
 uint64_t dataset_order(const struct dataset *dataset, uint64_t seed, uint64_t position);
+
+/* The table of kinds, for help texts; NULL past the end. */
+const char *dataset_kind_name(size_t index);
+const char *dataset_kind_summary(size_t index);
 
 #endif
