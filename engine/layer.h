@@ -79,6 +79,7 @@ struct layer {
     size_t input[LAYER_MAX_INPUTS]; /* value numbers, each <= this layer's index */
     struct shape input_shape[LAYER_MAX_INPUTS];
     size_t tied_to; /* index of the layer whose parameters this one uses; SIZE_MAX: own */
+    size_t used_until; /* one past the last layer that uses the output; 0: none */
 
     /* Filled by kind->describe from the fields above. */
     struct shape output_shape;
@@ -128,7 +129,9 @@ struct layer_kind {
     /* Checks options and input shapes and fills the described fields. The message is
      * about the layer alone; the caller adds where. */
     bool (*describe)(struct layer *layer, struct error *error);
-    /* Inputs that are one and the same value have the same d_input, the second with
+    /* Backward gets only those inputs and outputs that are kept; others are NULL. Either
+     * kind of gradient may be asked for alone, in two calls, with the same result.
+     * Inputs that are one and the same value have the same d_input, the second with
      * accumulate: treat them one after the other. */
     void (*forward)(const struct layer *layer, const struct layer_call *call);
     void (*backward)(const struct layer *layer, const struct layer_call *call);
@@ -138,6 +141,8 @@ struct layer_kind {
     bool (*prepare)(const struct layer *layer, size_t batch, void **prepared,
                     struct error *error);
     void (*release)(void *prepared);
+    /* Optional. Sets the state at the start; without it the state is zero. */
+    void (*init_state)(const struct layer *layer, scalar *state);
 };
 
 const struct layer_kind *layer_kind_find(const char *name); /* NULL: unknown */

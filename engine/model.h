@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "engine/layer.h"
 
-enum { MODEL_MAX_CROSSING = 8 };
+enum { MODEL_MAX_CROSSING = 8, MODEL_MAX_LAYERS = 1 << 16 };
 
 struct block {
     char name[LAYER_NAME_BYTES];
@@ -21,6 +21,7 @@ struct model {
     uint64_t classes;    /* last extent of the output */
     struct layer *layers;
     size_t layer_count, layer_capacity;
+    size_t input_used_until; /* as in struct layer */
     struct block *blocks;
     size_t block_count, block_capacity;
 };
@@ -38,7 +39,8 @@ struct model *model_copy(const struct model *model, struct error *error);
 /* Starts a block; the layers added next belong to it. */
 bool model_begin_block(struct model *model, const char *name, struct error *error);
 /* Adds a layer to the last block. inputs are value numbers; input_count 0 means the
- * previous layer's output. The layer's output value number comes back in *value (may be
+ * previous layer's output. A tied layer's tensors must have the sizes of its owner's
+ * first ones; a tie to a tied layer becomes one to its owner. The layer's output value number comes back in *value (may be
  * NULL). tied_to: SIZE_MAX or a layer index. options may be NULL. */
 bool model_add(struct model *model, const char *kind, const char *name,
                const struct option_value *options, const size_t *inputs, size_t input_count,
@@ -63,6 +65,12 @@ size_t model_crossing(const struct model *model, size_t layer,
 uint64_t model_crossing_count(const struct model *model, size_t layer);
 
 uint64_t model_parameter_count(const struct model *model);
+/* The layer whose parameters a layer uses: itself unless tied. */
+size_t model_owner(const struct model *model, size_t layer);
+/* The parameters that a run holds: its own, and one copy of each tied layer's whose owner
+ * is outside. */
+uint64_t model_run_parameter_count(const struct model *model, size_t first, size_t end);
+bool model_run_holds(const struct model *model, size_t first, size_t layer);
 uint64_t model_state_count(const struct model *model);
 uint64_t model_macs(const struct model *model); /* per sample, forward */
 
@@ -74,8 +82,34 @@ struct stash_size {
 };
 struct stash_size model_stash(const struct model *model, size_t first, size_t end);
 /* The largest number of scalars per sample that are alive at once during the forward or
- * backward pass of the run and are not stashed (transient values and gradients). */
+ * backward pass of the run and are not stashed (transient values and gradients). What no
+ * layer of the run uses after it is made (what crosses out, a head's logits) is alive to
+ * the end. The gradients of what crosses in count, except the model input's. */
 uint64_t model_transient_count(const struct model *model, size_t first, size_t end);
+
+/* A set of values of one model, small enough for the stack. */
+struct value_set {
+    uint64_t bits[MODEL_MAX_LAYERS / 64 + 1];
+};
+bool value_set_has(const struct value_set *set, size_t value);
+void value_set_add(struct value_set *set, size_t value);
+
+/* The values of a run that have a gradient. Nobody wants that of a value behind which
+ * there are no parameters in the run, unless it crosses in and input_gradient is set;
+ * token numbers never have one. */
+void model_gradient_values(const struct model *model, size_t first, size_t end,
+                           bool input_gradient, struct value_set *wants);
+/* Whether backward of the run computes the layer's input gradient: one of its inputs is
+ * in that set. */
+bool model_backward_wants_input(const struct model *model, size_t first, size_t end,
+                                size_t layer, bool input_gradient);
+
+/* One past the last layer that uses a value; 0: none; SIZE_MAX: the model's output. */
+size_t model_used_until(const struct model *model, size_t value);
+/* The value is made before `layer` and used by it or a later one, or is the output. */
+bool model_crosses(const struct model *model, size_t layer, size_t value);
+/* Backward of [first, end) reads the value. */
+bool model_keeps(const struct model *model, size_t first, size_t end, size_t value);
 
 /* Local heads: a copy of the model in which an auxiliary classifier follows the last
  * layer of each chunk but the last. chunk_end[i] is the block index after chunk i;

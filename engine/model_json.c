@@ -23,3 +23,89 @@ const char *model_preset_name(size_t index)
 {
     return index < PRESET_COUNT ? presets[index]->name : NULL;
 }
+
+bool model_read_shape(const struct json_at *object, const char *key, struct shape *shape,
+                      struct error *error)
+{
+    struct json_at list, extent;
+    if (!json_optional(object, key, &list)) {
+        double extents[SHAPE_MAX_RANK];
+        for (size_t i = 0; i < shape->rank; i++)
+            extents[i] = (double)shape->extent[i];
+        cJSON *node = cJSON_CreateDoubleArray(extents, (int)shape->rank);
+        if (node == NULL || !cJSON_AddItemToObject(object->node, key, node)) {
+            cJSON_Delete(node);
+            return error_memory(error, "JSON default");
+        }
+        return true;
+    }
+    shape->rank = json_length(&list);
+    if (!json_is_array(&list) || shape->rank == 0 || shape->rank > SHAPE_MAX_RANK)
+        return json_fail(&list, error, "must be a list of 1 to %d sizes", SHAPE_MAX_RANK);
+    for (size_t i = 0; i < shape->rank; i++)
+        if (!json_element(&list, i, &extent) ||
+            !json_u64(&extent, 1, LAYER_MAX_COUNT, &shape->extent[i], error))
+            return false;
+    return shape_count(shape) <= LAYER_MAX_COUNT ||
+           json_fail(&list, error, "describes more than 2^40 numbers");
+}
+
+/* A bare name stands for an object with its name alone; the tree is made so, and the
+ * defaults that are used are written there. */
+static bool expand_name(const struct json_at *at, struct error *error)
+{
+    const char *name = NULL;
+    size_t chosen;
+    const char *names[PRESET_COUNT];
+    for (size_t i = 0; i < PRESET_COUNT; i++)
+        names[i] = presets[i]->name;
+    if (!json_choice(at, names, PRESET_COUNT, &chosen, error) ||
+        !json_string(at, &name, error))
+        return false;
+    cJSON *member = cJSON_CreateString(name), *object = cJSON_CreateObject();
+    if (member == NULL || object == NULL ||
+        !cJSON_AddItemToObject(object, "preset", member)) {
+        cJSON_Delete(member);
+        cJSON_Delete(object);
+        return error_memory(error, "JSON default");
+    }
+    /* In place, since others may hold this place. */
+    cJSON_free(at->node->valuestring);
+    at->node->valuestring = NULL;
+    at->node->type = (at->node->type & cJSON_StringIsConst) | cJSON_Object;
+    at->node->child = object->child;
+    object->child = NULL;
+    cJSON_Delete(object);
+    return true;
+}
+
+static struct model *read_preset(const struct json_at *at, const struct json_at *preset,
+                                 struct error *error)
+{
+    const char *names[PRESET_COUNT];
+    const char *keys[64] = {"preset"};
+    size_t chosen;
+    for (size_t i = 0; i < PRESET_COUNT; i++)
+        names[i] = presets[i]->name;
+    if (!json_choice(preset, names, PRESET_COUNT, &chosen, error))
+        return NULL;
+    const struct model_preset *kind = presets[chosen];
+    size_t count = 1;
+    for (size_t i = 0; i < kind->key_count && count < sizeof keys / sizeof keys[0]; i++)
+        keys[count++] = kind->keys[i];
+    if (!json_keys(at, keys, count, error))
+        return NULL;
+    return kind->build(at, error);
+}
+
+struct model *model_read(const struct json_at *at, struct error *error)
+{
+    struct json_at preset;
+    if (json_is_string(at) && !expand_name(at, error))
+        return NULL;
+    if (json_optional(at, "preset", &preset))
+        return read_preset(at, &preset, error);
+    json_fail(at, error, "must be a preset's name, or an object with \"preset\" or with "
+                         "\"input\" and \"blocks\"");
+    return NULL;
+}

@@ -24,19 +24,28 @@ struct network *network_create(const struct network_options *options, struct err
 void network_free(struct network *network);
 
 /* A value of a slot: [batch, extent...]. Values that cross in are written by the caller
- * before forward; any value of the run may be read after it until the slot is reused
- * (transient values: until the next forward of any slot). */
+ * before forward. Values that cross in or out, that no layer of the run uses (a head's
+ * logits) or that are kept for backward may be read until the slot is reused; all others
+ * until the next forward of any slot. */
 scalar *network_value(struct network *network, size_t slot, size_t value);
-/* The gradient of a value. Shared by all slots unless split_backward. Before backward
- * the caller fills those it names as seeds; after it, those of crossing-in values hold
- * the gradients to send back. */
+/* The gradient of a value, NULL when none is computed (model_gradient_values). Shared by
+ * all slots unless split_backward. Before backward the caller fills those it names as
+ * seeds; after it, those of crossing-in values hold the gradients to send back. Those of
+ * other values are not for reading: their memory is used several times. */
 scalar *network_gradient(struct network *network, size_t slot, size_t value);
 
 /* step and first_sample key the random numbers of dropout. */
 void network_forward(struct network *network, size_t slot, uint64_t step,
                      uint64_t first_sample);
-/* Parameter gradients are added to network_gradients(). seeds: values whose gradient the
- * caller has filled. Crossing-in values that no one used get zero gradients. */
+/* Forward again, to make the stash anew: the same numbers, and no second contribution to
+ * running statistics. */
+void network_recompute(struct network *network, size_t slot, uint64_t step,
+                       uint64_t first_sample);
+/* Parameter gradients are added to network_parameter_gradients(). seeds: values whose
+ * gradient the caller has filled; they must cross out of the run or be used by no layer
+ * of it. Layers that no seed reaches are left out, and crossing-in values that none
+ * reaches get zero gradients. BACKWARD_WEIGHT follows BACKWARD_INPUT of the same slot,
+ * with the same seeds. */
 void network_backward(struct network *network, size_t slot, enum backward_pass pass,
                       const size_t *seeds, size_t seed_count);
 

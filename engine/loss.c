@@ -1,0 +1,103 @@
+#include "engine/loss.h"
+
+#include <assert.h>
+#include <math.h>
+
+struct softmax {
+    double largest;   /* of the scaled logits */
+    double log_total; /* log of the sum of exponentials, relative to largest */
+    size_t first_largest;
+};
+
+/* Sums in double: with many classes a float sum loses the small ones. */
+static struct softmax softmax_of(const scalar *logits, size_t classes, double scale)
+{
+    struct softmax softmax = {-INFINITY, 0, 0};
+    double total = 0;
+    for (size_t j = 0; j < classes; j++) {
+        double z = scale * (double)logits[j];
+        /* A NaN must not lose against -inf and vanish. */
+        if (z > softmax.largest || isnan(z)) {
+            softmax.largest = z;
+            softmax.first_largest = j;
+        }
+        if (isnan(z))
+            break;
+    }
+    for (size_t j = 0; j < classes; j++)
+        total += exp(scale * (double)logits[j] - softmax.largest);
+    softmax.log_total = log(total);
+    return softmax;
+}
+
+static double log_probability(const struct softmax *softmax, scalar logit, double scale)
+{
+    return scale * (double)logit - softmax->largest - softmax->log_total;
+}
+
+double loss_cross_entropy(const scalar *logits, const int32_t *labels, size_t rows,
+                          size_t classes, double smoothing, double scale, scalar *d_logits,
+                          uint64_t *correct)
+{
+    double sum = 0, spread = smoothing / (double)classes;
+    for (size_t r = 0; r < rows; r++) {
+        if (labels[r] < 0)
+            continue;
+        const scalar *z = logits + r * classes;
+        size_t label = (size_t)labels[r];
+        assert(label < classes);
+        struct softmax softmax = softmax_of(z, classes, 1);
+        double loss = -(1 - smoothing) * log_probability(&softmax, z[label], 1);
+        for (size_t j = 0; j < classes && smoothing > 0; j++)
+            loss -= spread * log_probability(&softmax, z[j], 1);
+        sum += loss;
+        if (correct != NULL)
+            *correct += softmax.first_largest == label && !isnan(softmax.largest);
+        for (size_t j = 0; j < classes && d_logits != NULL; j++) {
+            double target = spread + (j == label ? 1 - smoothing : 0);
+            double p = exp(log_probability(&softmax, z[j], 1));
+            d_logits[r * classes + j] += (scalar)(scale * (p - target));
+        }
+    }
+    return sum;
+}
+
+double loss_mean_square(const scalar *a, const scalar *b, size_t rows, size_t classes,
+                        double scale, scalar *d_a)
+{
+    double sum = 0, width = (double)classes;
+    for (size_t r = 0; r < rows; r++) {
+        double row = 0;
+        for (size_t j = r * classes; j < (r + 1) * classes; j++) {
+            double difference = (double)a[j] - (double)b[j];
+            row += difference * difference;
+            if (d_a != NULL)
+                d_a[j] += (scalar)(scale * 2 * difference / width);
+        }
+        sum += row / width;
+    }
+    return sum;
+}
+
+double loss_kl(const scalar *a, const scalar *b, size_t rows, size_t classes,
+               double temperature, double scale, scalar *d_a)
+{
+    double sum = 0, inverse = 1 / temperature;
+    for (size_t r = 0; r < rows; r++) {
+        const scalar *za = a + r * classes, *zb = b + r * classes;
+        struct softmax pupil = softmax_of(za, classes, inverse);
+        struct softmax teacher = softmax_of(zb, classes, inverse);
+        double row = 0;
+        for (size_t j = 0; j < classes; j++) {
+            double log_p = log_probability(&teacher, zb[j], inverse);
+            double log_q = log_probability(&pupil, za[j], inverse);
+            double p = exp(log_p);
+            if (p > 0) /* 0 log 0 is 0, also where log p is -inf */
+                row += p * (log_p - log_q);
+            if (d_a != NULL) /* T^2 times 1/T */
+                d_a[r * classes + j] += (scalar)(scale * temperature * (exp(log_q) - p));
+        }
+        sum += row * temperature * temperature;
+    }
+    return sum;
+}
