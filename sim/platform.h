@@ -4,49 +4,17 @@
 #define PODSIM_SIM_PLATFORM_H
 
 #include "base/json.h"
-#include "engine/layer.h"
-#include "sim/precision.h"
+#include "sim/processor.h"
 
 #include <stdio.h>
 
-enum { PLATFORM_NAME_BYTES = 64 };
-
-/* What one layer's pass asks of a processor. */
-struct work {
-    enum operation_class operation;
-    const char *layer_kind; /* "conv2d" ... */
-    const char *layer_name;
-    const char *pass;       /* "forward", "backward", "update" ... */
-    enum number_format format;
-    uint64_t flops;
-    uint64_t bytes; /* read and written in the processor's memory */
+enum {
+    PLATFORM_MAX_PROCESSORS = 100000,
+    PLATFORM_MAX_LINKS = 4000000 /* directed */
 };
 
-/* A processor kind: one file in sim/processors/, one line in the table of
- * sim/processor.c. Its parameters are its own. */
-struct processor;
-struct processor_kind {
-    const char *name;
-    /* The kind's own keys, added to the common ones. */
-    const char *const *keys;
-    size_t key_count;
-    /* Fills processor->parameters (allocated by read, freed by release). */
-    bool (*read)(const struct json_at *at, struct processor *processor, struct error *error);
-    void (*release)(struct processor *processor);
-    /* Seconds of this work; finite and >= 0. False when the kind cannot say. */
-    bool (*seconds)(const struct processor *processor, const struct work *work,
-                    double *seconds, struct error *error);
-};
-
-struct processor {
-    char name[PLATFORM_NAME_BYTES];
-    const struct processor_kind *kind;
-    void *parameters;
-    uint64_t memory_bytes;
-    bool overlap;    /* compute and exchange at the same time; false: bulk-synchronous */
-    double sync_s;   /* added to each transfer that it takes part in, when not overlap */
-    double slowdown; /* factor on compute time, 1 by default */
-};
+/* Stands for the host in platform_write_xml and in route ends. */
+#define PLATFORM_HOST SIZE_MAX
 
 enum link_sharing {
     LINK_SHARED, /* flows share its bandwidth max-min (one direction, or a bus) */
@@ -54,7 +22,7 @@ enum link_sharing {
 };
 
 struct link {
-    char name[PLATFORM_NAME_BYTES];
+    const char *name;             /* "ipu0->ipu1"; owned by the platform */
     double bandwidth_bytes_per_s; /* INFINITY: free */
     double latency_s;
     enum link_sharing sharing;
@@ -69,9 +37,11 @@ struct route {
 
 struct platform;
 
-/* By path, or by the name of a shipped platform ("ipu-m2000"). Everything is checked
- * here, since SimGrid aborts on what it dislikes. */
+/* By path, or by the name of a shipped platform ("ipu-m2000"), which is looked up in
+ * $PODSIM_DATA/platforms or, without that variable, where podsim was built or installed.
+ * Everything is checked here, since SimGrid aborts on what it dislikes. */
 struct platform *platform_read(const char *path_or_name, struct error *error);
+/* The same from an object in another file. Keeps nothing of it. */
 struct platform *platform_parse(const struct json_at *root, struct error *error);
 void platform_free(struct platform *platform);
 
@@ -82,39 +52,71 @@ size_t platform_link_count(const struct platform *platform);
 const struct link *platform_link(const struct platform *platform, size_t index);
 
 /* The links a message passes, computed when first asked and kept. from == to: an empty
- * route of infinite bandwidth. Not connected: STATUS_BAD_INPUT with both names. */
+ * route of infinite bandwidth. */
 bool platform_route(struct platform *platform, size_t from, size_t to, struct route *route,
                     struct error *error);
 
-bool processor_seconds(const struct processor *processor, const struct work *work,
-                       double *seconds, struct error *error);
+/* What the training data of a processor comes over: empty and of infinite bandwidth when
+ * the platform has no host. */
+bool platform_has_host(const struct platform *platform);
+const char *platform_host_name(const struct platform *platform);
+bool platform_host_route(struct platform *platform, size_t processor, struct route *route,
+                         struct error *error);
 
-/* For topology files (sim/topologies/): vertices 0..processors-1 are the processors,
- * switches follow. A topology kind is one file and one line in sim/topology.c. */
-struct link_spec {
-    double bandwidth_bytes_per_s, latency_s;
-    uint64_t count; /* parallel links between a pair, bundled: bandwidths add */
+/* What goes wrong, and when; empty lists on a machine without trouble. */
+struct straggler {
+    size_t processor;
+    double slowdown;
+    double probability; /* that it is slow in a window */
+    double window_s;
 };
-/* Reads {"bandwidth_bytes_per_s":, "latency_s":, "count":}. */
-bool link_spec_read(const struct json_at *at, struct link_spec *spec, struct error *error);
-size_t platform_add_switch(struct platform *platform, const char *name, struct error *error);
-/* A duplex link: two directed ones named "a->b" and "b->a". */
-bool platform_add_duplex(struct platform *platform, size_t a, size_t b,
-                         const struct link_spec *spec, struct error *error);
-/* One directed link of any sharing. */
-bool platform_add_link(struct platform *platform, size_t from, size_t to, const char *name,
-                       const struct link_spec *spec, enum link_sharing sharing,
-                       struct error *error);
-
-struct topology_kind {
-    const char *name;
-    const char *summary;
-    const char *const *keys; /* besides "kind" */
-    size_t key_count;
-    bool (*build)(const struct json_at *at, struct platform *platform, struct error *error);
+struct degradation { /* of a link, from from_s until until_s; factor 0: it is down */
+    size_t link;
+    double factor;
+    double from_s, until_s;
 };
+struct failure { /* of a processor */
+    size_t processor;
+    double at_s, until_s; /* INFINITY: for good */
+};
+struct trouble {
+    uint64_t seed;
+    struct straggler *stragglers;
+    size_t straggler_count, straggler_capacity;
+    struct degradation *degradations;
+    size_t degradation_count, degradation_capacity;
+    struct failure *failures;
+    size_t failure_count, failure_capacity;
+};
+const struct trouble *platform_trouble(const struct platform *platform);
+/* The further factor on a processor's compute time at a moment, >= 1 or as the file says.
+ * Depends on the seed, the processor and the window only. */
+double platform_straggling(const struct platform *platform, size_t processor,
+                           double time_s);
 
-/* What `podsim platform` prints; --xml: SimGrid's platform file for the used pairs. */
+/* The smallest bandwidth between two halves of the processors, in one direction, over the
+ * ways of halving that the topology suggests (always: the lower numbers and the upper). */
+bool platform_bisection(const struct platform *platform, double *bytes_per_s,
+                        struct error *error);
+/* The longest route in links, over all pairs or, above 512 processors, over the pairs that
+ * begin at 64 of them (sampled). */
+bool platform_diameter(struct platform *platform, size_t *links, double *latency_s,
+                       bool *sampled, struct error *error);
+
+/* What `podsim platform` prints. */
 bool platform_describe(struct platform *platform, FILE *out, struct error *error);
+
+/* A SimGrid platform file with the routes of the given pairs; PLATFORM_HOST may be one end.
+ * Links have their bandwidth but no latency (the executor charges the latencies, so that
+ * SimGrid's sharing is plain max-min); hosts are named after the processors and have speed
+ * 1. A route on which every link is free passes one unshared link of 1e18 bytes/s. */
+struct platform_pair {
+    size_t from, to;
+};
+bool platform_write_xml(struct platform *platform, const struct platform_pair *pairs,
+                        size_t pair_count, FILE *out, struct error *error);
+
+/* A drawing; above 64 processors a summary of one. */
+bool platform_write_svg(struct platform *platform, FILE *out, struct error *error);
 
 #endif

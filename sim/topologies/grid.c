@@ -1,0 +1,167 @@
+#include "sim/topologies/grid.h"
+
+#include "base/checked.h"
+
+static size_t coordinate(const struct grid *grid, size_t endpoint, size_t dimension)
+{
+    return endpoint / grid->stride[dimension] % grid->extent[dimension];
+}
+
+static struct grid *create(struct fabric *fabric, const uint64_t *extents, size_t rank,
+                           bool wrap, struct error *error)
+{
+    struct grid *grid = checked_calloc(1, sizeof(*grid));
+    fabric->parameters = grid;
+    if (grid == NULL) {
+        error_memory(error, "topology");
+        return NULL;
+    }
+    grid->rank = rank;
+    grid->wrap = wrap;
+    size_t stride = 1;
+    for (size_t d = rank; d-- > 0; stride *= extents[d]) {
+        grid->extent[d] = extents[d];
+        grid->stride[d] = stride;
+    }
+    return grid;
+}
+
+/* Links along one dimension; the closing one only where it is not the same pair again. */
+static bool connect(struct platform *platform, const struct fabric *fabric,
+                    const struct grid *grid, size_t d, const struct link_spec *spec,
+                    struct error *error)
+{
+    for (size_t i = 0; i < fabric->count; i++) {
+        size_t place = coordinate(grid, i, d), next = i + grid->stride[d];
+        if (place + 1 == grid->extent[d]) {
+            if (!grid->wrap || grid->extent[d] <= 2)
+                continue;
+            next = i - place * grid->stride[d];
+        }
+        if (!fabric_add_duplex(platform, fabric, fabric->endpoints[i],
+                               fabric->endpoints[next], spec, error))
+            return false;
+    }
+    return true;
+}
+
+static bool read_specs(const struct json_at *at, size_t rank, struct link_spec *specs,
+                       struct error *error)
+{
+    struct json_at list, item;
+    if (!json_optional(at, "links", &list)) {
+        if (!link_spec_read(at, "link", &specs[0], error))
+            return false;
+        for (size_t d = 1; d < rank; d++)
+            specs[d] = specs[0];
+        return true;
+    }
+    if (json_optional(at, "link", &item))
+        return json_fail(at, error, "gives both \"link\" and \"links\"");
+    if (json_length(&list) != rank)
+        return json_fail(&list, error,
+                         "must be a list of %zu links, one for each dimension", rank);
+    for (size_t d = 0; d < rank; d++)
+        if (!json_element(&list, d, &item) || !link_spec_read_at(&item, &specs[d], error))
+            return false;
+    return true;
+}
+
+bool grid_build(const struct json_at *at, struct platform *platform, struct fabric *fabric,
+                bool wrap, struct error *error)
+{
+    uint64_t extents[GRID_MAX_RANK], product = 1;
+    struct link_spec specs[GRID_MAX_RANK];
+    size_t rank = 0;
+    struct json_at dimensions;
+    if (!topology_read_extents(at, "dimensions", GRID_MAX_RANK, extents, &rank, error) ||
+        !json_member(at, "dimensions", &dimensions, error))
+        return false;
+    for (size_t d = 0; d < rank; d++)
+        if (!checked_multiply(product, extents[d], &product))
+            product = UINT64_MAX;
+    if (product != fabric->count)
+        return json_fail(&dimensions, error,
+                         "make %llu places, but there are %zu to connect",
+                         (unsigned long long)product, fabric->count);
+    const struct grid *grid = create(fabric, extents, rank, wrap, error);
+    if (grid == NULL || !read_specs(at, rank, specs, error))
+        return false;
+    for (size_t d = 0; d < rank; d++)
+        if (!connect(platform, fabric, grid, d, &specs[d], error))
+            return false;
+    return true;
+}
+
+bool grid_build_chain(const struct json_at *at, struct platform *platform,
+                      struct fabric *fabric, bool wrap, struct error *error)
+{
+    uint64_t extent = fabric->count;
+    struct link_spec spec;
+    const struct grid *grid = create(fabric, &extent, 1, wrap, error);
+    return grid != NULL && link_spec_read(at, "link", &spec, error) &&
+           connect(platform, fabric, grid, 0, &spec, error);
+}
+
+bool grid_route(struct platform *platform, const struct fabric *fabric, size_t from,
+                size_t to, struct path *path, struct error *error)
+{
+    const struct grid *grid = fabric->parameters;
+    for (size_t d = 0; d < grid->rank; d++) {
+        size_t extent = grid->extent[d], stride = grid->stride[d];
+        size_t here = coordinate(grid, from, d), there = coordinate(grid, to, d);
+        size_t ahead = (there + extent - here) % extent;
+        bool up = grid->wrap ? ahead <= extent - ahead : there > here;
+        while (here != there) {
+            size_t next = up ? (here + 1) % extent : (here + extent - 1) % extent;
+            size_t target = from - here * stride + next * stride;
+            if (!path_step(platform, fabric, fabric->endpoints[from],
+                           fabric->endpoints[target], path, error))
+                return false;
+            from = target;
+            here = next;
+        }
+    }
+    return true;
+}
+
+bool grid_halve(const struct fabric *fabric, size_t halving, size_t endpoint, bool *upper)
+{
+    const struct grid *grid = fabric->parameters;
+    for (size_t d = 0; d < grid->rank; d++) {
+        if (grid->extent[d] % 2 != 0 || halving-- > 0)
+            continue;
+        *upper = coordinate(grid, endpoint, d) >= grid->extent[d] / 2;
+        return true;
+    }
+    return false;
+}
+
+/* Two dimensions as they are; each further pair of dimensions is a grid of such grids. */
+void grid_place(const struct platform *platform, const struct fabric *fabric,
+                struct box box, struct point *points)
+{
+    const struct grid *grid = fabric->parameters;
+    (void)platform;
+    if (grid->rank == 1 && grid->wrap) {
+        fabric_place_circle(fabric, box, points);
+        return;
+    }
+    for (size_t i = 0; i < fabric->count; i++) {
+        struct box cell = box;
+        for (size_t d = 0; d < grid->rank; d++) {
+            bool across = (grid->rank - d) % 2 == 1;
+            double extent = (double)grid->extent[d];
+            double place = (double)coordinate(grid, i, d);
+            if (across) {
+                cell.width /= extent;
+                cell.x += cell.width * place;
+            } else {
+                cell.height /= extent;
+                cell.y += cell.height * place;
+            }
+        }
+        points[fabric->endpoints[i]] =
+            (struct point){cell.x + cell.width / 2, cell.y + cell.height / 2};
+    }
+}

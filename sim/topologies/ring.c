@@ -1,0 +1,21 @@
+#include "sim/topologies/grid.h"
+#include "sim/topologies/kinds.h"
+
+static const char *const keys[] = {"link"};
+
+static bool ring_build(const struct json_at *at, struct platform *platform,
+                       struct fabric *fabric, struct error *error)
+{
+    return grid_build_chain(at, platform, fabric, true, error);
+}
+
+const struct topology_kind topology_ring = {
+    .name = "ring",
+    .summary = "processors in a circle, each linked to the next",
+    .keys = keys,
+    .key_count = sizeof(keys) / sizeof(keys[0]),
+    .build = ring_build,
+    .route = grid_route,
+    .halve = grid_halve,
+    .place = grid_place,
+};

@@ -1,0 +1,21 @@
+#include "sim/topologies/grid.h"
+#include "sim/topologies/kinds.h"
+
+static const char *const keys[] = {"dimensions", "link", "links"};
+
+static bool torus_build(const struct json_at *at, struct platform *platform,
+                        struct fabric *fabric, struct error *error)
+{
+    return grid_build(at, platform, fabric, true, error);
+}
+
+const struct topology_kind topology_torus = {
+    .name = "torus",
+    .summary = "a grid whose dimensions close to rings, dimension-ordered routes",
+    .keys = keys,
+    .key_count = sizeof(keys) / sizeof(keys[0]),
+    .build = torus_build,
+    .route = grid_route,
+    .halve = grid_halve,
+    .place = grid_place,
+};
