@@ -13,8 +13,8 @@ enum {
     PLATFORM_MAX_LINKS = 4000000 /* directed */
 };
 
-/* Stands for the host in platform_write_xml and in route ends. */
-#define PLATFORM_HOST SIZE_MAX
+/* Stands for the host as an end of a struct platform_pair. */
+#define PLATFORM_HOST UINT32_MAX
 
 enum link_sharing {
     LINK_SHARED, /* flows share its bandwidth max-min (one direction, or a bus) */
@@ -106,12 +106,13 @@ bool platform_diameter(struct platform *platform, size_t *links, double *latency
 /* What `podsim platform` prints. */
 bool platform_describe(struct platform *platform, FILE *out, struct error *error);
 
-/* A SimGrid platform file with the routes of the given pairs; PLATFORM_HOST may be one end.
- * Links have their bandwidth but no latency (the executor charges the latencies, so that
- * SimGrid's sharing is plain max-min); hosts are named after the processors and have speed
- * 1. A route on which every link is free passes one unshared link of 1e18 bytes/s. */
+/* A SimGrid platform file with the routes of the given pairs, which may repeat;
+ * PLATFORM_HOST may be one end. Links have their bandwidth but no latency (the executor
+ * charges the latencies, so that SimGrid's sharing is plain max-min); SimGrid's hosts are
+ * named after the processors and have speed 1. A route on which every link is free passes
+ * one unshared link of 1e18 bytes/s. */
 struct platform_pair {
-    size_t from, to;
+    uint32_t from, to;
 };
 bool platform_write_xml(struct platform *platform, const struct platform_pair *pairs,
                         size_t pair_count, FILE *out, struct error *error);
