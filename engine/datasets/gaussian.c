@@ -42,7 +42,7 @@ static double cloud_error(double separation, uint64_t classes)
 /* A wrong answer is right by chance when the label was replaced by just that class. */
 static double noisy_error(double error, double noise, uint64_t classes)
 {
-    return 1 - ((1 - error) * (1 - noise) + error * noise / (double)(classes - 1));
+    return error + noise - error * noise * (double)classes / (double)(classes - 1);
 }
 
 static bool read_clouds(const struct json_at *at, struct dataset *dataset,
