@@ -157,9 +157,11 @@ static bool paje_event(struct event_sink *sink, const struct event *event,
     return add_record(paje, record, error);
 }
 
-/* Paje's strings have no escapes. */
+/* Paje's strings have no escapes, and PajeNG reads an empty one as no field at all. */
 static void put_string(FILE *file, const char *text)
 {
+    if (*text == '\0')
+        text = "-";
     fputs(" \"", file);
     for (; *text != '\0'; text++)
         putc(*text == '"' ? '\'' : (unsigned char)*text < 0x20 ? ' ' : *text, file);

@@ -20,12 +20,14 @@ static const struct {
     {"receive", 0xbab0ac},
     {"all-reduce", 0xe45756},
     {"update", 0x54a24b},
-    {"wait", 0xe8e8e8},
+    {"transfer", 0x72b7b2},
+    {"activations", 0x72b7b2},
+    {"gradients", 0xeeca3b},
+    {"predictions", 0xff9da6},
 };
 
 /* For names not in the table, by the order in which they came. */
-static const uint32_t others[] = {0x72b7b2, 0xeeca3b, 0xff9da6, 0x9d755d,
-                                  0x88d27a, 0x439894, 0xd6a5c9, 0x7f7f7f};
+static const uint32_t others[] = {0x9d755d, 0x88d27a, 0x439894, 0xd6a5c9, 0x7f7f7f};
 
 bool palette_index(struct palette *palette, const char *name, uint32_t *index,
                    struct error *error)
