@@ -1,4 +1,5 @@
 /* Models from JSON: presets, and models written down layer by layer. */
+#include "engine/json_name.h"
 #include "engine/models/presets.h"
 
 #include <stdlib.h>
@@ -17,6 +18,14 @@ enum { PRESET_COUNT = sizeof(presets) / sizeof(presets[0]) };
 size_t model_preset_count(void)
 {
     return PRESET_COUNT;
+}
+
+const struct model_preset *model_preset_find(const char *name)
+{
+    for (size_t i = 0; i < PRESET_COUNT; i++)
+        if (strcmp(presets[i]->name, name) == 0)
+            return presets[i];
+    return NULL;
 }
 
 const char *model_preset_name(size_t index)
@@ -50,35 +59,6 @@ bool model_read_shape(const struct json_at *object, const char *key, struct shap
            json_fail(&list, error, "describes more than 2^40 numbers");
 }
 
-/* A bare name stands for an object with its name alone; the tree is made so, and the
- * defaults that are used are written there. */
-static bool expand_name(const struct json_at *at, struct error *error)
-{
-    const char *name = NULL;
-    size_t chosen;
-    const char *names[PRESET_COUNT];
-    for (size_t i = 0; i < PRESET_COUNT; i++)
-        names[i] = presets[i]->name;
-    if (!json_choice(at, names, PRESET_COUNT, &chosen, error) ||
-        !json_string(at, &name, error))
-        return false;
-    cJSON *member = cJSON_CreateString(name), *object = cJSON_CreateObject();
-    if (member == NULL || object == NULL ||
-        !cJSON_AddItemToObject(object, "preset", member)) {
-        cJSON_Delete(member);
-        cJSON_Delete(object);
-        return error_memory(error, "JSON default");
-    }
-    /* In place, since others may hold this place. */
-    cJSON_free(at->node->valuestring);
-    at->node->valuestring = NULL;
-    at->node->type = (at->node->type & cJSON_StringIsConst) | cJSON_Object;
-    at->node->child = object->child;
-    object->child = NULL;
-    cJSON_Delete(object);
-    return true;
-}
-
 static struct model *read_preset(const struct json_at *at, const struct json_at *preset,
                                  struct error *error)
 {
@@ -101,7 +81,7 @@ static struct model *read_preset(const struct json_at *at, const struct json_at 
 struct model *model_read(const struct json_at *at, struct error *error)
 {
     struct json_at preset;
-    if (json_is_string(at) && !expand_name(at, error))
+    if (!json_name_expand(at, "preset", error))
         return NULL;
     if (json_optional(at, "preset", &preset))
         return read_preset(at, &preset, error);

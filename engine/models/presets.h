@@ -16,6 +16,9 @@ struct model_preset {
     struct model *(*build)(const struct json_at *at, struct error *error);
 };
 
+/* NULL: unknown. */
+const struct model_preset *model_preset_find(const char *name);
+
 /* A shape under `key`: a list of 1 to SHAPE_MAX_RANK extents. *shape holds the default,
  * which is written into the tree when the key is absent. */
 bool model_read_shape(const struct json_at *object, const char *key, struct shape *shape,

@@ -1,0 +1,143 @@
+/* Learning-rate schedules: a factor on the learning rate by step. All begin with
+ * warmup_steps of linear growth, the last of which has the full rate. */
+#include "engine/json_name.h"
+#include "engine/optimizers/kinds.h"
+
+#include <math.h>
+
+struct schedule {
+    const char *name;
+    bool decays; /* reads decay_steps, decay_factor, weight_decay_after */
+    /* After the warm-up; step < total. */
+    double (*factor)(const struct optimizer_options *options, uint64_t step, uint64_t total);
+};
+
+static double constant(const struct optimizer_options *options, uint64_t step,
+                       uint64_t total)
+{
+    (void)options, (void)step, (void)total;
+    return 1;
+}
+
+static size_t decays_done(const struct optimizer_options *options, uint64_t step)
+{
+    size_t done = 0;
+    while (done < options->decay_count && step >= options->decay_steps[done])
+        done++;
+    return done;
+}
+
+static double steps(const struct optimizer_options *options, uint64_t step, uint64_t total)
+{
+    (void)total;
+    return pow(options->decay_factor, (double)decays_done(options, step));
+}
+
+/* The share of the steps after the warm-up that is done. */
+static double progress(const struct optimizer_options *options, uint64_t step,
+                       uint64_t total)
+{
+    if (total <= options->warmup_steps)
+        return 0;
+    double done = (double)(step - options->warmup_steps);
+    return fmin(1, done / (double)(total - options->warmup_steps));
+}
+
+static double linear(const struct optimizer_options *options, uint64_t step, uint64_t total)
+{
+    return 1 - progress(options, step, total);
+}
+
+static double cosine(const struct optimizer_options *options, uint64_t step, uint64_t total)
+{
+    const double pi = 3.14159265358979323846;
+    return 0.5 * (1 + cos(pi * progress(options, step, total)));
+}
+
+/* As in Vaswani et al. 2017, with the learning rate as its peak. */
+static double inverse_sqrt(const struct optimizer_options *options, uint64_t step,
+                           uint64_t total)
+{
+    (void)total;
+    double warmup = options->warmup_steps > 0 ? (double)options->warmup_steps : 1;
+    return sqrt(warmup / (double)(step + 1));
+}
+
+static const struct schedule schedules[] = {
+    {"constant", false, constant},
+    {"step", true, steps},
+    {"linear", false, linear},
+    {"cosine", false, cosine},
+    {"inverse_sqrt", false, inverse_sqrt},
+};
+enum { SCHEDULE_COUNT = sizeof schedules / sizeof schedules[0] };
+
+double optimizer_learning_rate(const struct optimizer_options *options, uint64_t step,
+                               uint64_t total_steps)
+{
+    if (step < options->warmup_steps)
+        return options->learning_rate * ((double)(step + 1) / (double)options->warmup_steps);
+    return options->learning_rate *
+           schedules[options->schedule].factor(options, step, total_steps);
+}
+
+double optimizer_weight_decay(const struct optimizer_options *options, uint64_t step)
+{
+    size_t done = decays_done(options, step);
+    return options->weight_decay_changes && done > 0 ? options->weight_decay_after[done - 1]
+                                                     : options->weight_decay;
+}
+
+static bool read_decay_steps(const struct json_at *at, struct optimizer_options *options,
+                             struct error *error)
+{
+    struct json_at list, element;
+    if (!json_member(at, "decay_steps", &list, error))
+        return false;
+    options->decay_count = json_length(&list);
+    if (options->decay_count == 0 || options->decay_count > OPTIMIZER_MAX_DECAYS)
+        return json_fail(&list, error, "must be a list of 1 to %d steps",
+                         OPTIMIZER_MAX_DECAYS);
+    for (size_t i = 0; i < options->decay_count; i++)
+        if (!json_element(&list, i, &element) ||
+            !json_u64(&element, i == 0 ? 0 : options->decay_steps[i - 1] + 1, UINT64_MAX,
+                      &options->decay_steps[i], error))
+            return false;
+    return true;
+}
+
+static bool read_weight_decays(const struct json_at *at, struct optimizer_options *options,
+                               struct error *error)
+{
+    struct json_at list, element;
+    options->weight_decay_changes = json_optional(at, "weight_decay_after", &list);
+    if (!options->weight_decay_changes)
+        return true;
+    if (json_length(&list) != options->decay_count)
+        return json_fail(&list, error, "must be a list of %zu numbers, one a decay step",
+                         options->decay_count);
+    for (size_t i = 0; i < options->decay_count; i++)
+        if (!json_element(&list, i, &element) ||
+            !json_number(&element, 0, 1, &options->weight_decay_after[i], error))
+            return false;
+    return true;
+}
+
+bool optimizer_schedule_read(const struct json_at *at, struct optimizer_options *options,
+                             struct error *error)
+{
+    static const char *const keys[] = {"kind", "warmup_steps", "decay_steps", "decay_factor",
+                                       "weight_decay_after"};
+    const char *names[SCHEDULE_COUNT];
+    for (size_t i = 0; i < SCHEDULE_COUNT; i++)
+        names[i] = schedules[i].name;
+    if (!json_name_expand(at, "kind", error) || !json_keys(at, keys, 5, error) ||
+        !json_read_choice(at, "kind", names, SCHEDULE_COUNT, &options->schedule, error) ||
+        !json_read_u64(at, "warmup_steps", 0, UINT64_MAX, &options->warmup_steps, error))
+        return false;
+    if (!schedules[options->schedule].decays)
+        return json_keys(at, keys, 2, error);
+    return read_decay_steps(at, options, error) &&
+           json_read_number(at, "decay_factor", 0, 1, &options->decay_factor, error) &&
+           read_weight_decays(at, options, error);
+}
