@@ -1,0 +1,285 @@
+#include "analysis/summary.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool summary_add_u64(cJSON *object, const char *key, uint64_t value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, value);
+    return cJSON_AddRawToObject(object, key, digits) != NULL;
+}
+
+/* Raw items become numbers when a summary has been printed and parsed again; sizes above
+ * 2^53 lose their last digits there, which only tables for people read. */
+uint64_t summary_u64(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (cJSON_IsRaw(item))
+        return strtoull(item->valuestring, NULL, 10);
+    return cJSON_IsNumber(item) && item->valuedouble > 0 ? (uint64_t)item->valuedouble : 0;
+}
+
+/* Shortest text that reads back as the same double. */
+static bool add_number(cJSON *object, const char *key, double value)
+{
+    char digits[40];
+    if (!isfinite(value))
+        return cJSON_AddNullToObject(object, key) != NULL;
+    for (int precision = 15; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value)
+            break;
+    }
+    return cJSON_AddRawToObject(object, key, digits) != NULL;
+}
+
+static bool add_edges(cJSON *object, const struct plan *plan,
+                      const struct trace_header *header, const struct trace_totals *totals)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "edges");
+    for (size_t i = 0; list != NULL && i < header->edge_count; i++) {
+        const struct trace_edge *edge = &header->edges[i];
+        cJSON *item = cJSON_CreateObject();
+        if (!cJSON_AddItemToArray(list, item) ||
+            !cJSON_AddStringToObject(item, "from", header->processors[edge->from].name) ||
+            !cJSON_AddStringToObject(item, "to", header->processors[edge->to].name) ||
+            !cJSON_AddStringToObject(item, "payload", payload_name(plan->edges[i].payload)) ||
+            !summary_add_u64(item, "bytes", totals->edges[i].bytes) ||
+            !summary_add_u64(item, "messages", totals->edges[i].messages))
+            return false;
+    }
+    return list != NULL;
+}
+
+static bool add_processor_memory(cJSON *list, const struct trace_processor *processor,
+                                 const struct trace_processor_total *total)
+{
+    cJSON *item = cJSON_CreateObject(), *categories;
+    if (!cJSON_AddItemToArray(list, item) ||
+        !cJSON_AddStringToObject(item, "processor", processor->name) ||
+        !summary_add_u64(item, "peak_bytes", total->peak_bytes) ||
+        !summary_add_u64(item, "capacity_bytes", processor->memory_capacity_bytes) ||
+        (categories = cJSON_AddObjectToObject(item, "at_peak_bytes")) == NULL)
+        return false;
+    for (int c = 0; c < MEMORY_CATEGORIES; c++)
+        if (!summary_add_u64(categories, memory_category_name((enum memory_category)c),
+                             total->at_peak_bytes[c]))
+            return false;
+    return true;
+}
+
+/* The processors that the method uses, in the platform's order. */
+static bool add_memory(cJSON *object, const struct plan *plan,
+                       const struct trace_header *header, const struct trace_totals *totals)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "memory");
+    for (size_t i = 0; list != NULL && i < header->processor_count; i++) {
+        bool used = false;
+        for (size_t s = 0; s < plan->stream_count; s++)
+            used = used || plan->streams[s].processor == i;
+        if (used &&
+            !add_processor_memory(list, &header->processors[i], &totals->processors[i]))
+            return false;
+    }
+    return list != NULL;
+}
+
+static bool add_shortage(cJSON *object, const struct trace_header *header,
+                         const struct execution_result *result,
+                         const struct trace_totals *totals)
+{
+    const struct shortage *shortage = &result->shortage;
+    if (!cJSON_AddBoolToObject(object, "fits", !shortage->happened))
+        return false;
+    if (!shortage->happened)
+        return true;
+    /* The processor that lacks most, for the category that holds most at its peak. */
+    uint32_t worst = shortage->processor;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < header->processor_count; i++) {
+        uint64_t peak = totals->processors[i].peak_bytes;
+        uint64_t capacity = header->processors[i].memory_capacity_bytes;
+        if (peak > capacity && peak - capacity > most) {
+            most = peak - capacity;
+            worst = i;
+        }
+    }
+    int largest = 0;
+    for (int c = 1; c < MEMORY_CATEGORIES; c++)
+        if (totals->processors[worst].at_peak_bytes[c] >
+            totals->processors[worst].at_peak_bytes[largest])
+            largest = c;
+    cJSON *item = cJSON_AddObjectToObject(object, "shortage");
+    return item != NULL &&
+           cJSON_AddStringToObject(item, "processor", header->processors[worst].name) &&
+           summary_add_u64(item, "lacks_bytes", most) &&
+           cJSON_AddStringToObject(item, "largest_category",
+                                   memory_category_name((enum memory_category)largest)) &&
+           cJSON_AddStringToObject(item, "first_asked_for",
+                                   memory_category_name(shortage->category)) &&
+           add_number(item, "first_time_s", shortage->time_s);
+}
+
+static double last_value(const struct learning_series *series)
+{
+    return series->count > 0 ? series->points[series->count - 1].value : NAN;
+}
+
+static double time_to_target_s(const struct experiment *e, const struct learning *learning)
+{
+    for (size_t i = 0; i < learning->accuracy.count; i++)
+        if (learning->accuracy.points[i].value >= e->target_accuracy)
+            return learning->accuracy.points[i].time_s;
+    return NAN;
+}
+
+static bool add_curve(cJSON *object, const struct learning *learning)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "curve");
+    for (size_t i = 0; list != NULL && i < learning->accuracy.count; i++) {
+        const struct learning_point *point = &learning->accuracy.points[i];
+        cJSON *item = cJSON_CreateObject();
+        if (!cJSON_AddItemToArray(list, item) || !summary_add_u64(item, "step", point->step) ||
+            !add_number(item, "time_s", point->time_s) ||
+            !add_number(item, "accuracy", point->value) ||
+            !add_number(item, "test_loss", learning->test_loss.points[i].value))
+            return false;
+    }
+    return list != NULL;
+}
+
+/* Fractions are of time_s x the processors that the method uses. */
+static double busy_fraction(const struct plan *plan, const struct trace_header *header,
+                            const struct trace_totals *totals)
+{
+    double busy_s = 0;
+    for (size_t i = 0; i < header->processor_count; i++)
+        busy_s += totals->processors[i].busy_s;
+    return totals->time_s > 0 && plan->stream_count > 0
+               ? busy_s / (totals->time_s * (double)plan->stream_count)
+               : 0;
+}
+
+static bool add_totals(cJSON *object, const struct experiment *e, const struct plan *plan,
+                       const struct trace_totals *totals)
+{
+    double steps = (double)e->steps;
+    double samples = steps * (double)plan->batch;
+    return summary_add_u64(object, "processors", plan->stream_count) &&
+           summary_add_u64(object, "steps", e->steps) &&
+           add_number(object, "time_s", totals->time_s) &&
+           add_number(object, "time_per_step_s", totals->time_s / steps) &&
+           add_number(object, "samples_per_s",
+                      totals->time_s > 0 ? samples / totals->time_s : INFINITY) &&
+           summary_add_u64(object, "bytes_total", totals->bytes) &&
+           (totals->bytes % e->steps == 0
+                ? summary_add_u64(object, "bytes_per_step", totals->bytes / e->steps)
+                : add_number(object, "bytes_per_step", (double)totals->bytes / steps)) &&
+           summary_add_u64(object, "messages", totals->messages);
+}
+
+static bool fill(cJSON *object, const struct experiment *e, size_t method,
+                 const struct trace_header *header, const struct execution_result *result,
+                 const struct trace_totals *totals, const struct learning *learning)
+{
+    const struct plan *plan = e->plans[method];
+    bool learned = e->numerics && !result->shortage.happened;
+    return cJSON_AddStringToObject(object, "name", plan->name) &&
+           cJSON_AddStringToObject(object, "kind", plan->kind) &&
+           add_totals(object, e, plan, totals) &&
+           add_shortage(object, header, result, totals) &&
+           add_number(object, "busy_fraction", busy_fraction(plan, header, totals)) &&
+           add_number(object, "loss", learned ? last_value(&learning->loss) : NAN) &&
+           add_number(object, "accuracy", learned ? last_value(&learning->accuracy) : NAN) &&
+           add_number(object, "test_loss", learned ? last_value(&learning->test_loss) : NAN) &&
+           add_number(object, "target_accuracy", e->target_accuracy) &&
+           add_number(object, "time_to_target_s",
+                      learned ? time_to_target_s(e, learning) : NAN) &&
+           add_edges(object, plan, header, totals) &&
+           add_memory(object, plan, header, totals) && add_curve(object, learning);
+}
+
+cJSON *summary_of_method(const struct experiment *experiment, size_t method,
+                         const struct trace_header *header,
+                         const struct execution_result *result,
+                         const struct trace_totals *totals, const struct learning *learning)
+{
+    cJSON *object = cJSON_CreateObject();
+    if (object != NULL &&
+        !fill(object, experiment, method, header, result, totals, learning)) {
+        cJSON_Delete(object);
+        return NULL;
+    }
+    return object;
+}
+
+cJSON *summary_of_experiment(const struct experiment *e, cJSON *methods)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON *resolved = cJSON_Duplicate(json_file_tree(e->file), true);
+    if (object == NULL || resolved == NULL ||
+        !cJSON_AddStringToObject(object, "podsim", PODSIM_VERSION) ||
+        !summary_add_u64(object, "seed", e->seed) ||
+        !cJSON_AddBoolToObject(object, "numerics", e->numerics) ||
+        !cJSON_AddItemToObject(object, "experiment", resolved) ||
+        !cJSON_AddItemToObject(object, "methods", methods)) {
+        cJSON_Delete(object);
+        return NULL;
+    }
+    return object;
+}
+
+/* cJSON indents by tabs; raw text goes in as it is. */
+char *summary_text(const cJSON *method)
+{
+    char *text = cJSON_Print(method);
+    size_t lines = 0, at = 0;
+    for (const char *c = text; c != NULL && *c != '\0'; c++)
+        lines += *c == '\n';
+    char *indented = text == NULL ? NULL : cJSON_malloc(strlen(text) + 2 * lines + 1);
+    for (const char *c = text; indented != NULL && *c != '\0'; c++) {
+        indented[at++] = *c;
+        if (*c == '\n') {
+            indented[at++] = '\t';
+            indented[at++] = '\t';
+        }
+    }
+    if (indented != NULL)
+        indented[at] = '\0';
+    cJSON_free(text);
+    return indented;
+}
+
+cJSON *summary_parsed(const cJSON *raw_list)
+{
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *raw;
+    cJSON_ArrayForEach(raw, raw_list) {
+        cJSON *item = cJSON_Parse(raw->valuestring);
+        if (!cJSON_AddItemToArray(list, item)) {
+            cJSON_Delete(item);
+            cJSON_Delete(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+bool summary_write(const cJSON *summary, const char *directory, struct error *error)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/summary.json", directory) >= (int)sizeof path)
+        return error_set(error, STATUS_BAD_INPUT, "%.200s...: the path is too long", directory);
+    char *text = cJSON_Print(summary);
+    if (text == NULL)
+        return error_memory(error, "summary");
+    FILE *file = fopen(path, "w");
+    bool written = file != NULL && fputs(text, file) >= 0 && fputc('\n', file) != EOF;
+    written = file != NULL && fclose(file) == 0 && written;
+    cJSON_free(text);
+    return written || error_set(error, STATUS_HOST, "%s: cannot be written", path);
+}

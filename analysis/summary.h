@@ -1,0 +1,29 @@
+/* One method's result as JSON: what summary.json holds and every table is made of. */
+#ifndef PODSIM_ANALYSIS_SUMMARY_H
+#define PODSIM_ANALYSIS_SUMMARY_H
+
+#include "analysis/learning.h"
+#include "sim/executor.h"
+#include "sim/experiment.h"
+
+/* NULL only for want of memory. */
+cJSON *summary_of_method(const struct experiment *experiment, size_t method,
+                         const struct trace_header *header,
+                         const struct execution_result *result,
+                         const struct trace_totals *totals, const struct learning *learning);
+/* The whole summary: version, seed, resolved experiment, and the methods' list, which it
+ * takes over. */
+cJSON *summary_of_experiment(const struct experiment *experiment, cJSON *methods);
+/* The text of a method's summary, indented as an element of summary.json's list. The
+ * caller calls cJSON_free. NULL: no memory. */
+char *summary_text(const cJSON *method);
+/* A list of raw texts as a list of objects, for tables. NULL: no memory. */
+cJSON *summary_parsed(const cJSON *raw_list);
+/* Writes DIR/summary.json. */
+bool summary_write(const cJSON *summary, const char *directory, struct error *error);
+
+/* Bytes may exceed what a double holds exactly: written as an integer all the same. */
+bool summary_add_u64(cJSON *object, const char *key, uint64_t value);
+uint64_t summary_u64(const cJSON *object, const char *key);
+
+#endif

@@ -1,0 +1,216 @@
+#include "analysis/table.h"
+
+#include "analysis/summary.h"
+#include "base/checked.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void table_print(FILE *out, const char *const *cells, size_t rows, size_t columns)
+{
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < columns; c++) {
+            size_t width = 0;
+            for (size_t i = 0; i < rows; i++)
+                if (strlen(cells[i * columns + c]) > width)
+                    width = strlen(cells[i * columns + c]);
+            bool last = c + 1 == columns;
+            fprintf(out, "%*s%s", c == 0 ? -(int)width : (int)width, cells[r * columns + c],
+                    last ? "\n" : "  ");
+        }
+    }
+}
+
+static double number(const cJSON *method, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(method, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+}
+
+static const char *name_of(const cJSON *method)
+{
+    return cJSON_GetObjectItemCaseSensitive(method, "name")->valuestring;
+}
+
+static bool fits(const cJSON *method)
+{
+    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "fits"));
+}
+
+/* The processor whose peak is highest. */
+static const cJSON *worst_memory(const cJSON *method)
+{
+    const cJSON *worst = NULL, *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(method, "memory"))
+        if (worst == NULL || summary_u64(item, "peak_bytes") > summary_u64(worst, "peak_bytes"))
+            worst = item;
+    return worst;
+}
+
+static uint64_t peak_bytes(const cJSON *method)
+{
+    const cJSON *worst = worst_memory(method);
+    return worst == NULL ? 0 : summary_u64(worst, "peak_bytes");
+}
+
+enum { COLUMNS = 11, CELL_BYTES = 64 };
+
+typedef char cell[CELL_BYTES];
+
+static void seconds_cell(char *text, double seconds)
+{
+    if (isnan(seconds))
+        snprintf(text, CELL_BYTES, "-");
+    else
+        text_seconds(text, seconds);
+}
+
+static void number_cell(char *text, const char *format, double value)
+{
+    if (isnan(value))
+        snprintf(text, CELL_BYTES, "-");
+    else
+        snprintf(text, CELL_BYTES, format, value); /* formats are this file's */
+}
+
+static void fill_row(cell *row, const cJSON *method)
+{
+    snprintf(row[0], CELL_BYTES, "%s", name_of(method));
+    snprintf(row[1], CELL_BYTES, "%.0f", number(method, "processors"));
+    number_cell(row[2], "%.4f", number(method, "loss"));
+    number_cell(row[3], "%.2f%%", 100 * number(method, "accuracy"));
+    seconds_cell(row[4], number(method, "time_s"));
+    seconds_cell(row[5], number(method, "time_per_step_s"));
+    seconds_cell(row[6], number(method, "time_to_target_s"));
+    text_bytes(row[7], summary_u64(method, "bytes_total"));
+    text_bytes(row[8], peak_bytes(method));
+    snprintf(row[9], CELL_BYTES, "%s", fits(method) ? "yes" : "NO");
+    number_cell(row[10], "%.1f%%", 100 * number(method, "busy_fraction"));
+}
+
+static void print_rows(FILE *out, const cJSON *methods, cell *texts, const char **cells)
+{
+    static const char *const headings[COLUMNS] = {
+        "method", "processors", "loss",        "accuracy", "time", "time/step",
+        "to target", "bytes moved", "peak memory", "fits",     "busy"};
+    size_t rows = 1;
+    const cJSON *method;
+    for (size_t c = 0; c < COLUMNS; c++)
+        cells[c] = headings[c];
+    cJSON_ArrayForEach(method, methods) {
+        fill_row(texts + rows * COLUMNS, method);
+        for (size_t c = 0; c < COLUMNS; c++)
+            cells[rows * COLUMNS + c] = texts[rows * COLUMNS + c];
+        rows++;
+    }
+    table_print(out, cells, rows, COLUMNS);
+}
+
+static void print_shortages(FILE *out, const cJSON *methods)
+{
+    const cJSON *method;
+    cJSON_ArrayForEach(method, methods) {
+        const cJSON *shortage = cJSON_GetObjectItemCaseSensitive(method, "shortage");
+        char lacks[TEXT_QUANTITY_BYTES], when[TEXT_QUANTITY_BYTES];
+        if (shortage == NULL)
+            continue;
+        const cJSON *processor = cJSON_GetObjectItemCaseSensitive(shortage, "processor");
+        const cJSON *largest = cJSON_GetObjectItemCaseSensitive(shortage, "largest_category");
+        const cJSON *first = cJSON_GetObjectItemCaseSensitive(shortage, "first_asked_for");
+        fprintf(out,
+                "%s does not fit: processor %s lacks %s, most of it for %s; first at %s, "
+                "for %s.\n",
+                name_of(method), processor->valuestring,
+                text_bytes(lacks, summary_u64(shortage, "lacks_bytes")), largest->valuestring,
+                text_seconds(when, number(shortage, "first_time_s")), first->valuestring);
+    }
+}
+
+/* The method with the least of something, among those that fit and have it. */
+static const cJSON *least(const cJSON *methods, double (*of)(const cJSON *method))
+{
+    const cJSON *best = NULL, *method;
+    cJSON_ArrayForEach(method, methods)
+        if (fits(method) && !isnan(of(method)) && (best == NULL || of(method) < of(best)))
+            best = method;
+    return best;
+}
+
+static double to_target(const cJSON *method)
+{
+    return number(method, "time_to_target_s");
+}
+static double error_rate(const cJSON *method)
+{
+    return 1 - number(method, "accuracy");
+}
+static double step_time(const cJSON *method)
+{
+    return number(method, "time_per_step_s");
+}
+static double bytes(const cJSON *method)
+{
+    return (double)summary_u64(method, "bytes_total");
+}
+static double memory(const cJSON *method)
+{
+    return (double)peak_bytes(method);
+}
+
+static void print_best(FILE *out, const cJSON *methods)
+{
+    static const struct {
+        const char *what;
+        double (*of)(const cJSON *method);
+    } criteria[] = {{"soonest at the target accuracy", to_target},
+                    {"highest accuracy", error_rate},
+                    {"shortest step", step_time},
+                    {"fewest bytes moved", bytes},
+                    {"lowest peak memory", memory}};
+    fprintf(out, "\nBest of those that fit:");
+    bool any = false;
+    for (size_t i = 0; i < sizeof criteria / sizeof criteria[0]; i++) {
+        const cJSON *best = least(methods, criteria[i].of);
+        if (best == NULL)
+            continue;
+        fprintf(out, "%s %s: %s", any ? ";" : "", criteria[i].what, name_of(best));
+        any = true;
+    }
+    fprintf(out, "%s\n", any ? "." : " none fits.");
+}
+
+static void print_meaning(FILE *out, const cJSON *methods, bool numerics)
+{
+    const cJSON *first = cJSON_GetArrayItem(methods, 0);
+    fprintf(out, "\ntime: simulated, all steps; bytes moved: over all edges between processors; "
+                 "peak memory: of the\nprocessor that needs most; busy: computing, share of "
+                 "time x processors used.\n");
+    if (numerics)
+        fprintf(out,
+                "loss: training loss of the last step; accuracy: test set, after the last step; "
+                "to target: simulated\ntime at the first evaluation with %.4g %% or more.\n",
+                100 * number(first, "target_accuracy"));
+    else
+        fprintf(out, "Cost only: nothing was trained, so loss, accuracy and time to target are "
+                     "not known.\n");
+}
+
+bool table_compare(FILE *out, const cJSON *methods, bool numerics)
+{
+    size_t rows = (size_t)cJSON_GetArraySize(methods) + 1;
+    cell *texts = checked_calloc(rows * COLUMNS, sizeof *texts);
+    const char **cells = checked_calloc(rows * COLUMNS, sizeof *cells);
+    bool made = texts != NULL && cells != NULL;
+    if (made) {
+        print_rows(out, methods, texts, cells);
+        print_shortages(out, methods);
+        if (rows > 2)
+            print_best(out, methods);
+        print_meaning(out, methods, numerics);
+    }
+    free(texts);
+    free(cells);
+    return made;
+}

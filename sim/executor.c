@@ -1,0 +1,236 @@
+#include "sim/executor.h"
+
+#include "base/checked.h"
+#include "sim/executor_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+bool executor_emit(struct executor *x, const struct event *event)
+{
+    for (size_t i = 0; i < x->execution->sink_count && !x->failed; i++) {
+        struct event_sink *sink = x->execution->sinks[i];
+        x->failed = !sink->event(sink, event, x->error);
+    }
+    return !x->failed;
+}
+
+void executor_fail(struct executor *x, enum status status, const char *message)
+{
+    if (!x->failed)
+        error_set(x->error, status, "at %.9g s: %s", machine_now_s(), message);
+    x->failed = true;
+}
+
+static void no_memory_left(struct executor *x)
+{
+    /* What does not fit cannot train; time, bytes and memory are followed to the end. */
+    if (ledger_shortage(x->ledger)->happened)
+        x->training = false;
+}
+
+bool executor_allocate(struct executor *x, uint32_t processor, enum memory_category category,
+                       uint64_t bytes)
+{
+    struct event event;
+    if (bytes == 0)
+        return true;
+    if (!ledger_add(x->ledger, processor, category, bytes, machine_now_s(), &event)) {
+        executor_fail(x, STATUS_HOST, "a processor's memory exceeds 2^64 bytes");
+        return false;
+    }
+    no_memory_left(x);
+    return executor_emit(x, &event);
+}
+
+bool executor_release(struct executor *x, uint32_t processor, enum memory_category category,
+                      uint64_t bytes)
+{
+    struct event event;
+    if (bytes == 0)
+        return true;
+    if (!ledger_remove(x->ledger, processor, category, bytes, machine_now_s(), &event)) {
+        executor_fail(x, STATUS_HOST, "memory was freed that was not taken");
+        return false;
+    }
+    return executor_emit(x, &event);
+}
+
+void executor_waited(struct walker *w, const char *for_what, double since_s)
+{
+    double now_s = machine_now_s();
+    if (now_s <= since_s)
+        return;
+    struct event event = {.kind = EVENT_WAIT,
+                          .name = for_what,
+                          .processor = w->processor,
+                          .layer = EVENT_NONE,
+                          .edge = EVENT_NONE,
+                          .step = w->step,
+                          .start_s = since_s,
+                          .end_s = now_s,
+                          .memory_after_bytes = ledger_total(w->executor->ledger, w->processor)};
+    executor_emit(w->executor, &event);
+}
+
+static void walk_code(struct walker *w, const struct code *code)
+{
+    struct executor *x = w->executor;
+    for (size_t i = 0; i < code->count && !x->failed; i++) {
+        w->at = &code->instructions[i];
+        if (w->at->operation == OP_SEND)
+            execute_send(w, w->at);
+        else if (w->at->operation == OP_RECEIVE)
+            execute_receive(w, w->at);
+        else
+            execute_compute(w, w->at);
+    }
+}
+
+static void walk_stream(void *walker)
+{
+    struct walker *w = walker;
+    struct executor *x = w->executor;
+    walk_code(w, &w->stream->prologue);
+    for (uint64_t step = 0; step < x->execution->steps; step++) {
+        w->step = step;
+        walk_code(w, &w->stream->body);
+    }
+    walk_code(w, &w->stream->epilogue);
+    w->finished = true;
+}
+
+static bool spawn_walkers(struct executor *x, struct error *error)
+{
+    const struct plan *plan = x->plan;
+    x->walkers = checked_calloc(plan->stream_count + plan->edge_count, sizeof *x->walkers);
+    if (x->walkers == NULL)
+        return error_memory(error, "actors");
+    for (size_t i = 0; i < plan->stream_count + plan->edge_count; i++) {
+        struct walker *w = &x->walkers[i];
+        bool stream = i < plan->stream_count;
+        uint32_t edge = stream ? PLAN_NONE : (uint32_t)(i - plan->stream_count);
+        if (!stream && !x->edges[edge].has_carrier)
+            continue;
+        *w = (struct walker){
+            .executor = x,
+            .stream = stream ? &plan->streams[i] : NULL,
+            .processor = stream ? plan->streams[i].processor : plan->edges[edge].from_processor,
+            .edge = edge,
+            .gate = gate_create(),
+        };
+        if (w->gate == NULL)
+            return error_memory(error, "actors");
+        if (!stream)
+            x->edges[edge].carrier_gate = w->gate;
+        if (!machine_spawn(x->machine, w->processor, stream ? walk_stream : carry_messages, w,
+                           !stream, error))
+            return false;
+    }
+    return true;
+}
+
+/* Weights, gradients, optimiser state and workspace are there from start to end. */
+static void resident_memory(struct executor *x, bool take)
+{
+    for (size_t p = 0; p < x->plan->part_count && !x->failed; p++) {
+        const struct part_memory *m = &x->parts[p].memory;
+        const struct {
+            enum memory_category category;
+            uint64_t bytes;
+        } needs[] = {{MEMORY_WEIGHTS, m->weights_bytes},
+                     {MEMORY_GRADIENTS, m->gradients_bytes},
+                     {MEMORY_OPTIMIZER, m->optimizer_bytes},
+                     {MEMORY_WORKSPACE, m->workspace_bytes}};
+        for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+            uint32_t processor = x->plan->parts[p].processor;
+            if (take)
+                executor_allocate(x, processor, needs[i].category, needs[i].bytes);
+            else
+                executor_release(x, processor, needs[i].category, needs[i].bytes);
+        }
+    }
+}
+
+static bool all_finished(struct executor *x, struct error *error)
+{
+    for (size_t i = 0; i < x->plan->stream_count; i++) {
+        const struct walker *w = &x->walkers[i];
+        char text[160] = "start";
+        if (w->finished)
+            continue;
+        if (w->at != NULL)
+            instruction_text(x->plan, w->at, text, sizeof text);
+        return error_set(error, STATUS_IMPOSSIBLE,
+                         "deadlock at %.9g s in step %llu: processor %s waits in %s",
+                         machine_now_s(), (unsigned long long)w->step,
+                         platform_processor(x->execution->platform, w->processor)->name, text);
+    }
+    return true;
+}
+
+static bool finish_sinks(struct executor *x, double total_s, struct error *error)
+{
+    for (size_t i = 0; i < x->execution->sink_count; i++) {
+        struct event_sink *sink = x->execution->sinks[i];
+        if (!sink->finish(sink, total_s, error))
+            return false;
+    }
+    return true;
+}
+
+static bool run(struct executor *x, struct execution_result *result, struct error *error)
+{
+    x->training = x->execution->trainer != NULL;
+    resident_memory(x, true);
+    machine_run(x->machine);
+    result->time_s = machine_now_s();
+    if (x->failed || !all_finished(x, error))
+        return false;
+    resident_memory(x, false);
+    if (x->failed)
+        return false;
+    result->shortage = *ledger_shortage(x->ledger);
+    return finish_sinks(x, result->time_s, error);
+}
+
+static struct machine *make_machine(const struct execution *execution, struct error *error)
+{
+    const struct plan *plan = execution->plan;
+    struct platform_pair *channels = checked_calloc(plan->edge_count, sizeof *channels);
+    if (channels == NULL) {
+        error_memory(error, "channels");
+        return NULL;
+    }
+    for (size_t i = 0; i < plan->edge_count; i++)
+        channels[i] =
+            (struct platform_pair){plan->edges[i].from_processor, plan->edges[i].to_processor};
+    struct machine *machine =
+        machine_create(execution->platform, channels, plan->edge_count, error);
+    free(channels);
+    return machine;
+}
+
+bool execute(const struct execution *execution, struct execution_result *result,
+             struct error *error)
+{
+    struct executor x = {.execution = execution, .plan = execution->plan, .error = error};
+    *result = (struct execution_result){0};
+    bool done = charges_create(&x, error) && edges_create(&x, error);
+    if (done) {
+        x.occupancy = occupancy_create(platform_processor_count(execution->platform), error);
+        x.ledger = ledger_create(execution->header, error);
+        x.machine = x.occupancy != NULL && x.ledger != NULL ? make_machine(execution, error)
+                                                           : NULL;
+        done = x.machine != NULL && spawn_walkers(&x, error) && run(&x, result, error);
+    }
+    for (size_t i = 0; x.walkers != NULL && i < x.plan->stream_count + x.plan->edge_count; i++)
+        gate_free(x.walkers[i].gate);
+    free(x.walkers);
+    machine_free(x.machine);
+    ledger_free(x.ledger);
+    occupancy_free(x.occupancy);
+    edges_free(&x);
+    charges_free(&x);
+    return done;
+}

@@ -1,0 +1,109 @@
+/* What every instruction of every part costs, worked out once before the run. */
+#include "sim/executor_internal.h"
+
+#include "base/checked.h"
+
+#include <stdlib.h>
+
+static bool add_charge(struct charges *charges, uint32_t layer, const struct pass_cost *cost)
+{
+    if (cost->empty)
+        return true;
+    charges->items[charges->count++] = (struct charge){layer, cost->seconds, cost->flops};
+    charges->seconds += cost->seconds;
+    return true;
+}
+
+static bool layer_charge(const struct plan *plan, const struct part *part,
+                         const struct processor *processor, enum pass pass, size_t layer,
+                         struct charges *charges, struct error *error)
+{
+    bool wants_input = model_backward_wants_input(plan->model, part->first_layer,
+                                                  part->end_layer, layer, part->gradient_out);
+    struct pass_cost cost;
+    return cost_layer(&plan->model->layers[layer], pass, wants_input, plan->micro_batch,
+                      &plan->precision, processor, &cost, error) &&
+           add_charge(charges, (uint32_t)layer, &cost);
+}
+
+static bool pass_charges(const struct plan *plan, const struct part *part,
+                         const struct processor *processor, enum pass pass,
+                         struct charges *charges, struct error *error)
+{
+    size_t layers = part->end_layer - part->first_layer;
+    charges->items = checked_calloc(layers, sizeof *charges->items);
+    if (charges->items == NULL)
+        return error_memory(error, "charges");
+    for (size_t i = 0; i < layers; i++) {
+        size_t layer = pass == PASS_FORWARD ? part->first_layer + i : part->end_layer - 1 - i;
+        if (!layer_charge(plan, part, processor, pass, layer, charges, error))
+            return false;
+    }
+    return true;
+}
+
+static bool single_charge(struct charges *charges, const struct pass_cost *cost,
+                          struct error *error)
+{
+    charges->items = checked_calloc(1, sizeof *charges->items);
+    if (charges->items == NULL)
+        return error_memory(error, "charges");
+    return add_charge(charges, EVENT_NONE, cost);
+}
+
+static bool loss_charge(const struct plan *plan, const struct part *part,
+                        const struct processor *processor, struct charges *charges,
+                        struct error *error)
+{
+    if (!part->has_loss)
+        return true;
+    const struct shape *logits = model_value_shape(plan->model, part->logits_value);
+    uint64_t classes = logits->extent[logits->rank - 1];
+    uint64_t rows;
+    struct pass_cost cost;
+    if (!checked_multiply(shape_count(logits) / classes, plan->micro_batch, &rows))
+        return error_set(error, STATUS_BAD_INPUT, "loss: more than 2^64 rows");
+    return cost_loss(rows, classes, part->teacher_count, &plan->precision, processor, &cost,
+                     error) &&
+           single_charge(charges, &cost, error);
+}
+
+static bool part_charges(struct executor *x, uint32_t index, struct error *error)
+{
+    const struct plan *plan = x->plan;
+    const struct part *part = &plan->parts[index];
+    struct part_state *state = &x->parts[index];
+    const struct processor *processor =
+        platform_processor(x->execution->platform, part->processor);
+    struct pass_cost update;
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        if (!pass_charges(plan, part, processor, (enum pass)pass, &state->passes[pass], error))
+            return false;
+    return plan_part_memory(plan, part, &state->memory, error) &&
+           loss_charge(plan, part, processor, &state->loss, error) &&
+           cost_update(plan_part_parameters(plan, part), plan->optimizer_flops,
+                       plan->optimizer_words, &plan->precision, processor, &update, error) &&
+           single_charge(&state->update, &update, error);
+}
+
+bool charges_create(struct executor *x, struct error *error)
+{
+    x->parts = checked_calloc(x->plan->part_count, sizeof *x->parts);
+    if (x->parts == NULL)
+        return error_memory(error, "parts");
+    for (uint32_t i = 0; i < x->plan->part_count; i++)
+        if (!part_charges(x, i, error))
+            return false;
+    return true;
+}
+
+void charges_free(struct executor *x)
+{
+    for (size_t i = 0; x->parts != NULL && i < x->plan->part_count; i++) {
+        for (int pass = 0; pass < PASS_COUNT; pass++)
+            free(x->parts[i].passes[pass].items);
+        free(x->parts[i].loss.items);
+        free(x->parts[i].update.items);
+    }
+    free(x->parts);
+}

@@ -1,0 +1,100 @@
+/* Shared by the executor's files only. */
+#ifndef PODSIM_SIM_EXECUTOR_INTERNAL_H
+#define PODSIM_SIM_EXECUTOR_INTERNAL_H
+
+#include "sim/cost.h"
+#include "sim/executor.h"
+#include "sim/machine.h"
+#include "sim/occupancy.h"
+
+/* One layer's share of an instruction. */
+struct charge {
+    uint32_t layer; /* EVENT_NONE: the part as a whole */
+    double seconds;
+    uint64_t flops;
+};
+
+struct charges {
+    struct charge *items;
+    size_t count;
+    double seconds; /* sum, in order */
+};
+
+struct part_state {
+    struct part_memory memory;
+    struct charges passes[PASS_COUNT]; /* backward ones in backward order */
+    struct charges loss, update;
+    uint64_t updates; /* done */
+};
+
+struct edge_state {
+    scalar *messages;  /* capacity x message_count; NULL in a cost-only run */
+    uint64_t sent, arrived, received; /* messages so far; a message's place is number % capacity */
+    uint64_t carried;  /* by the edge's carrier, see below */
+    struct gate *sender, *receiver; /* who waits, or NULL */
+    /* Where the sender overlaps compute and exchange, an actor of its own carries the
+     * edge's messages in order. */
+    bool has_carrier;
+    struct gate *carrier_gate;
+    bool carrier_waits;
+};
+
+struct executor;
+
+/* An actor: a stream of a processor, or the carrier of an edge. */
+struct walker {
+    struct executor *executor;
+    const struct stream *stream;
+    uint32_t processor;
+    uint32_t edge; /* carriers */
+    struct gate *gate;
+    uint64_t step;
+    bool finished;
+    const struct instruction *at; /* for the report of a deadlock */
+};
+
+struct executor {
+    const struct execution *execution;
+    const struct plan *plan;
+    struct machine *machine;
+    struct occupancy *occupancy;
+    struct ledger *ledger;
+    struct part_state *parts;
+    struct edge_state *edges;
+    struct walker *walkers; /* one a stream, then one an edge */
+    bool training;          /* a trainer is there and memory has sufficed so far */
+    bool failed;
+    struct error *error;
+};
+
+/* False, once and for all, when a sink failed. */
+bool executor_emit(struct executor *x, const struct event *event);
+void executor_fail(struct executor *x, enum status status, const char *message);
+bool executor_allocate(struct executor *x, uint32_t processor, enum memory_category category,
+                       uint64_t bytes);
+bool executor_release(struct executor *x, uint32_t processor, enum memory_category category,
+                      uint64_t bytes);
+void executor_waited(struct walker *w, const char *for_what, double since_s);
+
+/* executor_charges.c */
+bool charges_create(struct executor *x, struct error *error);
+void charges_free(struct executor *x);
+
+/* executor_compute.c: forward, backward, loss, update and load of one instruction. */
+void execute_compute(struct walker *w, const struct instruction *instruction);
+
+/* executor_transfer.c */
+bool edges_create(struct executor *x, struct error *error);
+void edges_free(struct executor *x);
+void execute_send(struct walker *w, const struct instruction *instruction);
+void execute_receive(struct walker *w, const struct instruction *instruction);
+void carry_messages(void *walker); /* a carrier's whole life */
+
+static inline uint64_t run_micro_batch(const struct walker *w,
+                                       const struct instruction *instruction)
+{
+    return (uint64_t)((int64_t)(w->step * w->executor->plan->micro_batches) +
+                      instruction->micro_batch);
+}
+
+#endif

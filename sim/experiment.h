@@ -1,0 +1,34 @@
+/* An experiment file: one model, data set and machine, and the methods to compare. */
+#ifndef PODSIM_SIM_EXPERIMENT_H
+#define PODSIM_SIM_EXPERIMENT_H
+
+#include "engine/dataset.h"
+#include "sim/method.h"
+
+struct experiment {
+    struct json_file *file; /* owned; its tree is the resolved experiment */
+    char name[LAYER_NAME_BYTES];
+    struct model *model;
+    bool has_data;
+    struct dataset_description data;
+    struct platform *platform;
+    struct setting setting;
+    uint64_t steps, seed;
+    uint64_t evaluate_every; /* steps */
+    double target_accuracy;
+    uint64_t trace_steps;    /* 0: all */
+    bool numerics;
+    struct method **methods;
+    struct plan **plans; /* one a method */
+    size_t method_count;
+};
+
+/* Reads and checks everything and compiles every method. Takes the file over, also on
+ * failure. */
+struct experiment *experiment_read(struct json_file *file, struct error *error);
+void experiment_free(struct experiment *experiment);
+/* Opens the experiment's data set. */
+struct dataset *experiment_open_data(const struct experiment *experiment,
+                                     struct error *error);
+
+#endif

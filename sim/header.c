@@ -1,0 +1,106 @@
+#include "sim/header.h"
+
+#include "base/checked.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct owned_header {
+    struct trace_header header; /* first, so that one pointer serves for both */
+    struct trace_processor *processors;
+    struct trace_edge *edges;
+    struct trace_link *links;
+    const char **layers;
+    char (*edge_names)[2 * PLATFORM_NAME_BYTES + 32];
+};
+
+static bool allocate(struct owned_header *h, const struct plan *plan,
+                     const struct platform *platform)
+{
+    h->processors =
+        checked_calloc(platform_processor_count(platform), sizeof *h->processors);
+    h->links = checked_calloc(platform_link_count(platform), sizeof *h->links);
+    h->edges = checked_calloc(plan->edge_count, sizeof *h->edges);
+    h->edge_names = checked_calloc(plan->edge_count, sizeof *h->edge_names);
+    h->layers = checked_calloc(plan->model->layer_count, sizeof *h->layers);
+    return h->processors != NULL && h->links != NULL && h->edges != NULL &&
+           h->edge_names != NULL && h->layers != NULL;
+}
+
+static bool name_edges(struct owned_header *h, const struct plan *plan,
+                       struct platform *platform, struct error *error)
+{
+    for (size_t i = 0; i < plan->edge_count; i++) {
+        const struct edge *edge = &plan->edges[i];
+        struct route route;
+        if (!platform_route(platform, edge->from_processor, edge->to_processor, &route, error))
+            return false;
+        snprintf(h->edge_names[i], sizeof h->edge_names[i], "%s -> %s %s",
+                 platform_processor(platform, edge->from_processor)->name,
+                 platform_processor(platform, edge->to_processor)->name,
+                 payload_name(edge->payload));
+        h->edges[i] = (struct trace_edge){.name = h->edge_names[i],
+                                          .from = edge->from_processor,
+                                          .to = edge->to_processor,
+                                          .links = route.links,
+                                          .link_count = route.link_count};
+    }
+    return true;
+}
+
+static void name_rest(struct owned_header *h, const struct plan *plan,
+                      const struct platform *platform)
+{
+    for (size_t i = 0; i < platform_processor_count(platform); i++)
+        h->processors[i] =
+            (struct trace_processor){platform_processor(platform, i)->name,
+                                     platform_processor(platform, i)->memory_bytes};
+    for (size_t i = 0; i < platform_link_count(platform); i++)
+        h->links[i] = (struct trace_link){platform_link(platform, i)->name,
+                                          platform_link(platform, i)->bandwidth_bytes_per_s};
+    for (size_t i = 0; i < plan->model->layer_count; i++)
+        h->layers[i] = plan->model->layers[i].name;
+}
+
+struct trace_header *header_create(const struct plan *plan, struct platform *platform,
+                                   uint64_t trace_steps, struct error *error)
+{
+    struct owned_header *h = checked_calloc(1, sizeof *h);
+    if (h == NULL || !allocate(h, plan, platform)) {
+        header_free(h == NULL ? NULL : &h->header);
+        error_memory(error, "trace header");
+        return NULL;
+    }
+    if (!name_edges(h, plan, platform, error)) {
+        header_free(&h->header);
+        return NULL;
+    }
+    name_rest(h, plan, platform);
+    h->header = (struct trace_header){
+        .method = plan->name,
+        .processors = h->processors,
+        .processor_count = platform_processor_count(platform),
+        .edges = h->edges,
+        .edge_count = plan->edge_count,
+        .links = h->links,
+        .link_count = platform_link_count(platform),
+        .layer_names = h->layers,
+        .layer_count = plan->model->layer_count,
+        .trace_steps = trace_steps,
+    };
+    return &h->header;
+}
+
+void header_free(struct trace_header *header)
+{
+    struct owned_header *h = (struct owned_header *)header;
+    if (h == NULL)
+        return;
+    free(h->processors);
+    free(h->links);
+    free(h->edges);
+    free(h->edge_names);
+    free(h->layers);
+    free(h);
+}

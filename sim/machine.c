@@ -1,0 +1,220 @@
+/* Exactness (measured, SimGrid 3.32): model CM02 with TCP-gamma and crosstraffic off
+ * gives S / min(B) to the last bits, and plain max-min sharing as long as all flows have
+ * the same latency. So SimGrid's links have none, and the sender sleeps for it first. */
+#include "sim/machine.h"
+
+#include "base/checked.h"
+
+#include <simgrid/actor.h>
+#include <simgrid/comm.h>
+#include <simgrid/engine.h>
+#include <simgrid/host.h>
+#include <simgrid/mailbox.h>
+#include <simgrid/semaphore.h>
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct wire {
+    sg_mailbox_t mailbox; /* NULL: nothing limits the bandwidth */
+    double latency_s;
+};
+
+struct machine {
+    struct platform *platform;
+    struct wire *wires;
+    size_t wire_count;
+};
+
+struct gate {
+    sg_sem_t semaphore;
+};
+
+static void start_simgrid(void)
+{
+    char *arguments[] = {
+        (char *)"podsim",
+        (char *)"--cfg=network/model:CM02",
+        (char *)"--cfg=network/TCP-gamma:1e30",
+        (char *)"--cfg=network/crosstraffic:0",
+        (char *)"--cfg=surf/precision:1e-13",
+        (char *)"--cfg=contexts/stack-size:256",
+        (char *)"--log=root.app:file:/dev/null",
+        NULL,
+    };
+    int count = (int)(sizeof arguments / sizeof arguments[0]) - 1;
+    simgrid_init(&count, arguments);
+}
+
+/* Takes its end of every message of one channel. */
+static void accept_messages(void *mailbox)
+{
+    for (;;)
+        sg_mailbox_get(mailbox);
+}
+
+struct actor {
+    void (*run)(void *argument);
+    void *argument;
+};
+
+static void actor_main(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct actor *actor = sg_actor_self_get_data();
+    actor->run(actor->argument);
+    free(actor);
+}
+
+static bool spawn(const char *host, const char *name, void (*run)(void *argument),
+                  void *argument, bool daemon, struct error *error)
+{
+    struct actor *actor = checked_calloc(1, sizeof *actor);
+    if (actor == NULL)
+        return error_memory(error, "actor");
+    *actor = (struct actor){run, argument};
+    sg_actor_t started = sg_actor_init(name, sg_host_by_name(host));
+    sg_actor_set_data(started, actor);
+    if (daemon)
+        sg_actor_daemonize(started);
+    sg_actor_start_(started, actor_main, 0, NULL);
+    return true;
+}
+
+static bool load_platform(struct platform *platform, const struct platform_pair *channels,
+                          size_t channel_count, struct error *error)
+{
+    int file = memfd_create("platform", MFD_CLOEXEC);
+    FILE *out = file < 0 ? NULL : fdopen(file, "w");
+    if (out == NULL)
+        return error_set(error, STATUS_HOST, "no memory file for SimGrid's platform");
+    bool written = platform_write_xml(platform, channels, channel_count, out, error);
+    if (written && (fflush(out) != 0 || ferror(out)))
+        written = error_set(error, STATUS_HOST, "cannot write SimGrid's platform");
+    if (written) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+        simgrid_load_platform(path);
+    }
+    fclose(out);
+    return written;
+}
+
+static bool open_wire(struct machine *machine, const struct platform_pair *channel, size_t index,
+                      struct error *error)
+{
+    struct wire *wire = &machine->wires[index];
+    struct route route;
+    char name[32];
+    if (channel->from == channel->to)
+        return true;
+    if (!platform_route(machine->platform, channel->from, channel->to, &route, error))
+        return false;
+    wire->latency_s = route.latency_s;
+    if (isinf(route.bandwidth_bytes_per_s))
+        return true;
+    snprintf(name, sizeof name, "channel %zu", index);
+    wire->mailbox = sg_mailbox_by_name(name);
+    return spawn(platform_processor(machine->platform, channel->to)->name, name,
+                 accept_messages, wire->mailbox, true, error);
+}
+
+struct machine *machine_create(struct platform *platform,
+                               const struct platform_pair *channels, size_t channel_count,
+                               struct error *error)
+{
+    struct machine *machine = checked_calloc(1, sizeof *machine);
+    struct wire *wires = checked_calloc(channel_count, sizeof *wires);
+    if (machine == NULL || wires == NULL) {
+        free(machine);
+        free(wires);
+        error_memory(error, "machine");
+        return NULL;
+    }
+    *machine = (struct machine){platform, wires, channel_count};
+    start_simgrid();
+    bool made = load_platform(platform, channels, channel_count, error);
+    for (size_t i = 0; made && i < channel_count; i++)
+        made = open_wire(machine, &channels[i], i, error);
+    if (!made) {
+        machine_free(machine);
+        return NULL;
+    }
+    return machine;
+}
+
+void machine_free(struct machine *machine)
+{
+    if (machine == NULL)
+        return;
+    free(machine->wires);
+    free(machine);
+}
+
+bool machine_spawn(struct machine *machine, size_t processor, void (*run)(void *argument),
+                   void *argument, bool daemon, struct error *error)
+{
+    const char *name = platform_processor(machine->platform, processor)->name;
+    return spawn(name, name, run, argument, daemon, error);
+}
+
+void machine_run(struct machine *machine)
+{
+    (void)machine;
+    simgrid_run();
+}
+
+double machine_now_s(void)
+{
+    return simgrid_get_clock();
+}
+
+void machine_sleep(double seconds)
+{
+    if (seconds > 0)
+        sg_actor_sleep_for(seconds);
+}
+
+bool machine_transfer(struct machine *machine, size_t channel, uint64_t bytes,
+                      double extra_latency_s)
+{
+    const struct wire *wire = &machine->wires[channel];
+    machine_sleep(wire->latency_s + extra_latency_s);
+    if (wire->mailbox == NULL || bytes == 0)
+        return true;
+    if (bytes > LONG_MAX)
+        return false;
+    sg_comm_t comm = sg_mailbox_put_async(wire->mailbox, machine, (long)bytes);
+    return sg_comm_wait(comm) == SG_OK;
+}
+
+struct gate *gate_create(void)
+{
+    struct gate *gate = checked_calloc(1, sizeof *gate);
+    if (gate != NULL)
+        gate->semaphore = sg_sem_init(0);
+    return gate;
+}
+
+void gate_free(struct gate *gate)
+{
+    if (gate == NULL)
+        return;
+    sg_sem_destroy(gate->semaphore);
+    free(gate);
+}
+
+void gate_wait(struct gate *gate)
+{
+    sg_sem_acquire(gate->semaphore);
+}
+
+void gate_open(struct gate *gate)
+{
+    sg_sem_release(gate->semaphore);
+}

@@ -1,0 +1,33 @@
+/* What the methods that train one copy of a model as a chain of stages share: laying the
+ * stages out, and emitting the instructions around a forward, a backward, an update. */
+#ifndef PODSIM_SIM_METHODS_CHAIN_H
+#define PODSIM_SIM_METHODS_CHAIN_H
+
+#include "sim/method.h"
+#include "sim/partition.h"
+
+struct chain {
+    bool gradients;          /* the gradient goes back over every cut */
+    bool recompute;
+    uint64_t queue_capacity; /* messages an edge holds */
+};
+
+/* Cuts the setting's model and sets planner->end_block, head_value (the model's output
+ * on the last stage only) and plan->model (a copy). */
+bool chain_model(struct planner *planner, const struct stages *stages, struct error *error);
+
+/* Places one copy's stages on the next processors and connects neighbours. slots(stage)
+ * says how many micro-batches a stage holds. */
+bool chain_layout(struct planner *planner, const struct chain *chain,
+                  const struct copy *copy, uint32_t (*slots)(const void *, size_t stage),
+                  const void *context, struct error *error);
+
+/* Take a micro-batch in, compute, pass it on. */
+bool chain_forward(struct plan *plan, struct code *code, uint32_t part, int64_t micro_batch,
+                   struct error *error);
+/* Recompute, loss with its exchange of predictions, gradient in, compute, gradient out. */
+bool chain_backward(struct plan *plan, struct code *code, uint32_t part,
+                    int64_t micro_batch, struct error *error);
+bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct error *error);
+
+#endif

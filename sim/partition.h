@@ -1,0 +1,25 @@
+/* Where a model is cut into stages. */
+#ifndef PODSIM_SIM_PARTITION_H
+#define PODSIM_SIM_PARTITION_H
+
+#include "sim/method.h"
+
+enum { PARTITION_MAX_STAGES = 4096 };
+
+/* The "stages" key: a count (cut evenly by cost) or a list of block counts. */
+struct stages {
+    size_t count;
+    uint64_t *blocks; /* NULL: cut by cost; else `count` block counts */
+};
+
+bool stages_read(const struct json_at *object, size_t fallback, struct stages *stages,
+                 struct error *error);
+void stages_release(struct stages *stages);
+
+/* end_block[i] is the block after stage i (count entries). By cost: the cut whose slowest
+ * stage is fastest, forward and backward of one micro-batch, stage i on the processor
+ * that the planner would place next but i; the earliest cut of equals. */
+bool stages_cut(const struct stages *stages, const struct planner *planner,
+                const struct model *model, size_t *end_block, struct error *error);
+
+#endif

@@ -1,0 +1,248 @@
+#include "sim/plan.h"
+
+#include "base/checked.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *operation_name(enum operation operation)
+{
+    static const char *const names[OP_COUNT] = {
+        "load",    "forward", "recompute",      "loss",            "backward", "backward input",
+        "backward weight", "send",    "receive", "all-reduce", "update",
+    };
+    return names[operation];
+}
+
+const char *payload_name(enum payload payload)
+{
+    static const char *const names[PAYLOAD_COUNT] = {"activations", "gradients", "predictions"};
+    return names[payload];
+}
+
+struct plan *plan_create(const char *name, const char *kind, struct error *error)
+{
+    struct plan *plan = checked_calloc(1, sizeof *plan);
+    if (plan == NULL) {
+        error_memory(error, "plan");
+        return NULL;
+    }
+    snprintf(plan->name, sizeof plan->name, "%s", name);
+    plan->kind = kind;
+    return plan;
+}
+
+static void code_free(struct code *code)
+{
+    free(code->instructions);
+}
+
+void plan_free(struct plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (size_t i = 0; i < plan->part_count; i++) {
+        free(plan->parts[i].teacher_edges);
+        free(plan->parts[i].pupil_edges);
+    }
+    for (size_t i = 0; i < plan->stream_count; i++) {
+        code_free(&plan->streams[i].prologue);
+        code_free(&plan->streams[i].body);
+        code_free(&plan->streams[i].epilogue);
+    }
+    free(plan->copies);
+    free(plan->parts);
+    free(plan->edges);
+    free(plan->streams);
+    model_free(plan->model);
+    free(plan);
+}
+
+/* Appends one item; its index comes back. */
+static bool append(void **array, size_t *count, size_t *capacity, size_t bytes,
+                   const void *item, uint32_t *index, struct error *error)
+{
+    if (*count >= PLAN_NONE || !checked_grow(array, capacity, *count + 1, bytes))
+        return error_memory(error, "plan");
+    memcpy((char *)*array + *count * bytes, item, bytes);
+    *index = (uint32_t)*count;
+    *count += 1;
+    return true;
+}
+
+bool plan_add_copy(struct plan *plan, const struct copy *copy, uint32_t *index,
+                   struct error *error)
+{
+    return append((void **)&plan->copies, &plan->copy_count, &plan->copy_capacity,
+                  sizeof *copy, copy, index, error);
+}
+
+bool plan_add_part(struct plan *plan, const struct part *part, uint32_t *index,
+                   struct error *error)
+{
+    return append((void **)&plan->parts, &plan->part_count, &plan->part_capacity,
+                  sizeof *part, part, index, error);
+}
+
+static bool message_count(const struct plan *plan, uint32_t from_part, enum payload payload,
+                          uint64_t *count, struct error *error)
+{
+    const struct part *from = &plan->parts[from_part];
+    uint64_t per_sample = 0;
+    switch (payload) {
+    case PAYLOAD_ACTIVATIONS:
+        per_sample = model_crossing_count(plan->model, from->end_layer);
+        break;
+    case PAYLOAD_GRADIENTS:
+        per_sample = model_crossing_count(plan->model, from->first_layer);
+        break;
+    case PAYLOAD_PREDICTIONS:
+        per_sample = shape_count(model_value_shape(plan->model, from->logits_value));
+        break;
+    case PAYLOAD_COUNT:
+        break;
+    }
+    if (!checked_multiply(per_sample, plan->micro_batch, count))
+        return error_set(error, STATUS_BAD_INPUT, "%s: a message exceeds 2^64 scalars",
+                         plan->name);
+    return true;
+}
+
+bool plan_add_edge(struct plan *plan, uint32_t from_part, uint32_t to_part,
+                   enum payload payload, uint64_t capacity, uint32_t *index,
+                   struct error *error)
+{
+    struct edge edge = {
+        .from_part = from_part,
+        .to_part = to_part,
+        .from_processor = plan->parts[from_part].processor,
+        .to_processor = plan->parts[to_part].processor,
+        .payload = payload,
+        .capacity = capacity,
+    };
+    if (!message_count(plan, from_part, payload, &edge.message_count, error))
+        return false;
+    /* Gradients of activations travel in the activations' format. */
+    if (!checked_multiply(edge.message_count, number_format_bytes(plan->precision.activations),
+                          &edge.message_bytes))
+        return error_set(error, STATUS_BAD_INPUT, "%s: a message exceeds 2^64 bytes",
+                         plan->name);
+    return append((void **)&plan->edges, &plan->edge_count, &plan->edge_capacity, sizeof edge,
+                  &edge, index, error);
+}
+
+bool plan_stream(struct plan *plan, uint32_t processor, struct stream **stream,
+                 struct error *error)
+{
+    for (size_t i = 0; i < plan->stream_count; i++)
+        if (plan->streams[i].processor == processor) {
+            *stream = &plan->streams[i];
+            return true;
+        }
+    struct stream fresh = {.processor = processor};
+    uint32_t index = 0;
+    if (!append((void **)&plan->streams, &plan->stream_count, &plan->stream_capacity,
+                sizeof fresh, &fresh, &index, error))
+        return false;
+    *stream = &plan->streams[index];
+    return true;
+}
+
+bool code_add(struct code *code, enum operation operation, uint32_t part, uint32_t target,
+              int64_t micro_batch, struct error *error)
+{
+    if (!checked_grow((void **)&code->instructions, &code->capacity, code->count + 1,
+                      sizeof *code->instructions))
+        return error_memory(error, "program");
+    code->instructions[code->count++] = (struct instruction){
+        .operation = operation, .part = part, .target = target, .micro_batch = micro_batch};
+    return true;
+}
+
+uint64_t plan_part_parameters(const struct plan *plan, const struct part *part)
+{
+    uint64_t count = 0;
+    for (size_t i = part->first_layer; i < part->end_layer; i++)
+        count += layer_parameter_count(&plan->model->layers[i]);
+    return count;
+}
+
+/* count x samples x bytes of a word, checked. */
+static bool sized(uint64_t count, uint64_t samples, enum number_format format, uint64_t *bytes)
+{
+    return checked_multiply(count, samples, bytes) &&
+           checked_multiply(*bytes, number_format_bytes(format), bytes);
+}
+
+static uint64_t kept_input_count(const struct plan *plan, const struct part *part)
+{
+    size_t values[MODEL_MAX_CROSSING];
+    size_t crossing = model_crossing(plan->model, part->first_layer, values);
+    uint64_t kept = 0;
+    for (size_t v = 0; v < crossing; v++) {
+        bool keeps = false;
+        for (size_t i = part->first_layer; i < part->end_layer; i++)
+            for (size_t k = 0; k < plan->model->layers[i].input_count; k++)
+                keeps = keeps || (plan->model->layers[i].input[k] == values[v] &&
+                                  plan->model->layers[i].keeps_input[k]);
+        if (keeps)
+            kept += shape_count(model_value_shape(plan->model, values[v]));
+    }
+    return kept;
+}
+
+bool plan_part_memory(const struct plan *plan, const struct part *part,
+                      struct part_memory *memory, struct error *error)
+{
+    uint64_t parameters = plan_part_parameters(plan, part);
+    uint64_t samples = plan->micro_batch;
+    enum number_format words = plan->precision.activations;
+    struct stash_size stash = model_stash(plan->model, part->first_layer, part->end_layer);
+    uint64_t input = model_crossing_count(plan->model, part->first_layer);
+    uint64_t logits = part->has_loss
+                          ? shape_count(model_value_shape(plan->model, part->logits_value))
+                          : 0;
+    uint64_t transient =
+        model_transient_count(plan->model, part->first_layer, part->end_layer);
+    uint64_t fixed = 0;
+    memset(memory, 0, sizeof *memory);
+    uint64_t trained = part->trains ? parameters : 0;
+    bool fits = sized(parameters, 1, plan->precision.weights, &memory->weights_bytes) &&
+                sized(trained, 1, plan->precision.gradients, &memory->gradients_bytes) &&
+                checked_multiply(trained, plan->optimizer_words, &trained) &&
+                sized(trained, 1, plan->precision.optimizer, &memory->optimizer_bytes) &&
+                sized(input, samples, words, &memory->input_bytes) &&
+                sized(kept_input_count(plan, part), samples, words,
+                      &memory->kept_input_bytes) &&
+                sized(stash.count, samples, words, &memory->stash_bytes) &&
+                sized(stash.fixed_count, 1, words, &fixed) &&
+                checked_add(memory->stash_bytes, fixed, &memory->stash_bytes) &&
+                sized(logits, samples, words, &memory->logits_bytes) &&
+                sized(transient, samples, words, &memory->workspace_bytes);
+    if (!fits)
+        return error_set(error, STATUS_BAD_INPUT, "%s: a stage needs more than 2^64 bytes",
+                         plan->name);
+    if (!part->trains) {
+        memory->kept_input_bytes = 0;
+        memory->stash_bytes = 0;
+    }
+    return true;
+}
+
+void instruction_text(const struct plan *plan, const struct instruction *instruction,
+                      char *text, size_t bytes)
+{
+    const char *name = operation_name(instruction->operation);
+    const struct part *part = &plan->parts[instruction->part];
+    bool talks = instruction->operation == OP_SEND || instruction->operation == OP_RECEIVE;
+    if (talks) {
+        const struct edge *edge = &plan->edges[instruction->target];
+        snprintf(text, bytes, "%s %s of micro-batch %lld, processor %u to %u", name,
+                 payload_name(edge->payload), (long long)instruction->micro_batch,
+                 edge->from_processor, edge->to_processor);
+        return;
+    }
+    snprintf(text, bytes, "%s of micro-batch %lld, stage %u", name,
+             (long long)instruction->micro_batch, part->stage);
+}

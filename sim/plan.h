@@ -1,0 +1,166 @@
+/* What a method compiles to: parts (runs of layers placed on processors), edges between
+ * them, and for every processor the instructions of one training step. A plan knows
+ * neither the clock nor a weight; the executor walks it.
+ *
+ * The programs form a network of processes that talk through bounded queues, so what they
+ * compute does not depend on timing, and whether they can finish is decided beforehand
+ * (plan_check). */
+#ifndef PODSIM_SIM_PLAN_H
+#define PODSIM_SIM_PLAN_H
+
+#include "engine/model.h"
+#include "engine/network.h"
+#include "sim/precision.h"
+
+#define PLAN_NONE UINT32_MAX
+
+enum operation {
+    OP_LOAD,            /* a micro-batch of the data (and its labels) into a first part */
+    OP_FORWARD,
+    OP_RECOMPUTE,       /* forward again, from the kept input */
+    OP_LOSS,            /* loss of a head, and the gradient of its logits */
+    OP_BACKWARD,
+    OP_BACKWARD_INPUT,  /* only the gradient that goes back */
+    OP_BACKWARD_WEIGHT, /* only the gradient of the weights */
+    OP_SEND,            /* into an edge's queue; waits while it is full */
+    OP_RECEIVE,         /* from an edge's queue; waits while it is empty */
+    OP_COLLECTIVE,      /* take part in a collective */
+    OP_UPDATE,
+    OP_COUNT
+};
+const char *operation_name(enum operation operation);
+
+/* micro_batch counts within the step; in a prologue or epilogue, and for look-ahead in the
+ * body, it may be negative or exceed the step's count: the neighbouring steps' ones. */
+struct instruction {
+    enum operation operation;
+    uint32_t part;
+    uint32_t target; /* edge (SEND, RECEIVE) or collective; else PLAN_NONE */
+    int64_t micro_batch;
+};
+
+/* The instructions of one actor of one processor: a prologue once, the body once a step,
+ * an epilogue once. Stream 0 of a processor is its main one. */
+struct code {
+    struct instruction *instructions;
+    size_t count, capacity;
+};
+struct stream {
+    uint32_t processor;
+    struct code prologue, body, epilogue;
+};
+
+/* Which samples a copy of the model sees, and which initial weights it has. */
+struct copy {
+    uint32_t model;      /* codistilled models differ in this */
+    uint32_t shard;      /* data-parallel replica ... */
+    uint32_t shards;     /* ... of so many */
+    uint32_t share;      /* own share of the data ... */
+    uint32_t shares;     /* ... of so many (1: all see the same samples) */
+    uint64_t seed_offset;/* of the initial weights; equal offsets, equal weights */
+    uint32_t first_part, end_part; /* its parts, in layer order */
+};
+
+/* Distillation against other models: what a loss part adds to its task loss. */
+struct teaching {
+    double alpha;
+    bool kl; /* else mean square on logits */
+    double temperature;
+    uint64_t burn_in_steps;
+};
+
+struct part {
+    uint32_t copy, stage, processor;
+    size_t first_layer, end_layer;
+    bool has_loss;
+    size_t logits_value;     /* when has_loss */
+    bool final_loss;         /* the copy's own output, whose loss is reported */
+    bool gradient_in;        /* receives the gradient of what crosses out */
+    bool gradient_out;       /* computes the gradient of what crosses in */
+    bool recompute;          /* keeps only its input between forward and backward */
+    bool trains;             /* false: forward only */
+    uint32_t slots;          /* micro-batches whose stash is held at once */
+    uint32_t activation_in, activation_out; /* edges, or PLAN_NONE */
+    uint32_t gradient_from, gradient_to;
+    uint32_t collective;     /* all-reduce of its gradients before the update */
+    uint32_t *teacher_edges; /* predictions that come in, one an other model */
+    uint32_t *pupil_edges;   /* predictions that go out */
+    size_t teacher_count, pupil_count;
+    struct teaching teaching;
+};
+
+enum payload { PAYLOAD_ACTIVATIONS, PAYLOAD_GRADIENTS, PAYLOAD_PREDICTIONS, PAYLOAD_COUNT };
+const char *payload_name(enum payload payload);
+
+/* A directed queue between two parts. */
+struct edge {
+    uint32_t from_part, to_part;
+    uint32_t from_processor, to_processor;
+    enum payload payload;
+    uint64_t capacity;       /* messages that may wait or be under way */
+    uint64_t message_count;  /* scalars of a message */
+    uint64_t message_bytes;
+};
+
+struct plan {
+    char name[LAYER_NAME_BYTES];
+    const char *kind;
+    struct model *model;     /* owned; with the method's heads */
+    uint64_t batch;          /* samples of one update, over all replicas of a model */
+    uint64_t micro_batch;    /* samples */
+    uint64_t micro_batches;  /* of one copy in one step */
+    struct precision precision;
+    uint64_t optimizer_words;
+    uint64_t optimizer_flops;
+    struct copy *copies;
+    size_t copy_count, copy_capacity;
+    struct part *parts;
+    size_t part_count, part_capacity;
+    struct edge *edges;
+    size_t edge_count, edge_capacity;
+    struct stream *streams;
+    size_t stream_count, stream_capacity;
+    uint32_t models;
+    size_t processor_count;  /* of the platform */
+};
+
+struct plan *plan_create(const char *name, const char *kind, struct error *error);
+void plan_free(struct plan *plan);
+
+bool plan_add_copy(struct plan *plan, const struct copy *copy, uint32_t *index,
+                   struct error *error);
+bool plan_add_part(struct plan *plan, const struct part *part, uint32_t *index,
+                   struct error *error);
+/* The message's size follows from the payload and the parts. Sets nothing in the parts. */
+bool plan_add_edge(struct plan *plan, uint32_t from_part, uint32_t to_part,
+                   enum payload payload, uint64_t capacity, uint32_t *index,
+                   struct error *error);
+/* The processor's main stream, made when first asked for. */
+bool plan_stream(struct plan *plan, uint32_t processor, struct stream **stream,
+                 struct error *error);
+bool code_add(struct code *code, enum operation operation, uint32_t part, uint32_t target,
+              int64_t micro_batch, struct error *error);
+
+/* Bytes of a part in the simulated machine's memory. */
+struct part_memory {
+    uint64_t weights_bytes, gradients_bytes, optimizer_bytes;
+    uint64_t input_bytes;      /* values that cross in, a micro-batch */
+    uint64_t kept_input_bytes; /* of these, what backward reads */
+    uint64_t stash_bytes;      /* all that is kept for backward, kept inputs included */
+    uint64_t logits_bytes;     /* kept from forward to loss */
+    uint64_t workspace_bytes;  /* transient values and gradients, largest at once */
+};
+bool plan_part_memory(const struct plan *plan, const struct part *part,
+                      struct part_memory *memory, struct error *error);
+uint64_t plan_part_parameters(const struct plan *plan, const struct part *part);
+
+/* Runs the programs without time over a few steps and refuses, naming the two
+ * instructions that wait for each other, what could not finish; also a stash slot used
+ * twice, and a message that nobody takes. */
+bool plan_check(const struct plan *plan, struct error *error);
+
+/* "ipu1 instruction 4 (send activations of micro-batch 2 over edge 3)" style text. */
+void instruction_text(const struct plan *plan, const struct instruction *instruction,
+                      char *text, size_t bytes);
+
+#endif

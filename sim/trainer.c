@@ -1,0 +1,379 @@
+#include "sim/trainer.h"
+
+#include "base/checked.h"
+#include "engine/loss.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVALUATION_BATCH = 250 };
+
+struct trainer_part {
+    struct network *network;
+    scalar *optimizer_state;
+    int32_t *labels;      /* of one micro-batch */
+    scalar **teachers;    /* logits of one micro-batch, one an incoming edge */
+    size_t crossing_in[MODEL_MAX_CROSSING], crossing_in_count;
+    size_t crossing_out[MODEL_MAX_CROSSING], crossing_out_count;
+    size_t seeds[MODEL_MAX_CROSSING + 1], seed_count;
+    double loss_sum;      /* over rows, of the step under way */
+    double step_loss;     /* mean, of the step finished last */
+};
+
+struct trainer {
+    struct trainer_options options;
+    const struct plan *plan;
+    const struct dataset_description *data;
+    struct trainer_part *parts;
+    struct network *evaluation;
+    size_t evaluation_batch;
+    int32_t *evaluation_labels;
+    scalar *sample; /* one input, where only the labels are wanted */
+};
+
+/* Rows of logits a sample. */
+static size_t rows_of(const struct model *model, size_t logits_value)
+{
+    const struct shape *shape = model_value_shape(model, logits_value);
+    return (size_t)(shape_count(shape) / shape->extent[shape->rank - 1]);
+}
+
+static size_t classes_of(const struct model *model, size_t logits_value)
+{
+    const struct shape *shape = model_value_shape(model, logits_value);
+    return (size_t)shape->extent[shape->rank - 1];
+}
+
+static uint64_t copy_seed(const struct trainer *t, const struct copy *copy)
+{
+    return t->options.seed + copy->seed_offset * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static bool create_teachers(const struct trainer *t, const struct part *part,
+                            struct trainer_part *own, struct error *error)
+{
+    if (part->teacher_count == 0)
+        return true;
+    size_t count = (size_t)t->plan->edges[part->teacher_edges[0]].message_count;
+    own->teachers = checked_calloc(part->teacher_count, sizeof *own->teachers);
+    if (own->teachers == NULL)
+        return error_memory(error, "predictions");
+    for (size_t i = 0; i < part->teacher_count; i++) {
+        own->teachers[i] = checked_calloc_aligned(count, sizeof **own->teachers);
+        if (own->teachers[i] == NULL)
+            return error_memory(error, "predictions");
+    }
+    return true;
+}
+
+static void find_seeds(const struct trainer *t, const struct part *part,
+                       struct trainer_part *own)
+{
+    const struct model *model = t->plan->model;
+    own->crossing_in_count = model_crossing(model, part->first_layer, own->crossing_in);
+    own->crossing_out_count = model_crossing(model, part->end_layer, own->crossing_out);
+    if (part->has_loss)
+        own->seeds[own->seed_count++] = part->logits_value;
+    for (size_t i = 0; part->gradient_in && i < own->crossing_out_count; i++)
+        own->seeds[own->seed_count++] = own->crossing_out[i];
+}
+
+static bool create_part(struct trainer *t, uint32_t index, struct error *error)
+{
+    const struct plan *plan = t->plan;
+    const struct part *part = &plan->parts[index];
+    struct trainer_part *own = &t->parts[index];
+    const struct network_options options = {
+        .model = plan->model,
+        .first_layer = part->first_layer,
+        .end_layer = part->end_layer,
+        .batch = (size_t)plan->micro_batch,
+        .slots = part->slots,
+        .input_gradient = part->gradient_out,
+        .training = true,
+        .seed = copy_seed(t, &plan->copies[part->copy]),
+    };
+    own->network = network_create(&options, error);
+    if (own->network == NULL)
+        return false;
+    size_t parameters;
+    network_parameters(own->network, &parameters);
+    size_t words = (size_t)optimizer_state_words(&t->options.optimizer);
+    own->optimizer_state = checked_calloc_aligned(words * parameters, sizeof(scalar));
+    own->labels = checked_calloc((size_t)(plan->micro_batch * t->data->labels),
+                                 sizeof *own->labels);
+    if (own->optimizer_state == NULL || own->labels == NULL)
+        return error_memory(error, "training state");
+    find_seeds(t, part, own);
+    return create_teachers(t, part, own, error);
+}
+
+static bool create_evaluation(struct trainer *t, struct error *error)
+{
+    uint64_t samples = t->data->samples[DATASET_TEST];
+    t->evaluation_batch = samples < EVALUATION_BATCH ? (size_t)samples : EVALUATION_BATCH;
+    const struct network_options options = {
+        .model = t->options.model,
+        .end_layer = t->options.model->layer_count,
+        .batch = t->evaluation_batch,
+        .slots = 1,
+    };
+    t->evaluation = network_create(&options, error);
+    if (t->evaluation == NULL)
+        return false;
+    t->evaluation_labels = checked_calloc(t->evaluation_batch * (size_t)t->data->labels,
+                                          sizeof *t->evaluation_labels);
+    t->sample = checked_calloc((size_t)shape_count(&t->data->input_shape), sizeof *t->sample);
+    return (t->evaluation_labels != NULL && t->sample != NULL) ||
+           error_memory(error, "evaluation");
+}
+
+struct trainer *trainer_create(const struct trainer_options *options, struct error *error)
+{
+    struct trainer *t = checked_calloc(1, sizeof *t);
+    if (t != NULL)
+        t->parts = checked_calloc(options->plan->part_count, sizeof *t->parts);
+    if (t == NULL || t->parts == NULL) {
+        free(t);
+        error_memory(error, "trainer");
+        return NULL;
+    }
+    t->options = *options;
+    t->plan = options->plan;
+    t->data = dataset_get_description(options->dataset);
+    bool made = create_evaluation(t, error);
+    for (uint32_t i = 0; made && i < t->plan->part_count; i++)
+        made = create_part(t, i, error);
+    if (!made) {
+        trainer_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+void trainer_free(struct trainer *trainer)
+{
+    if (trainer == NULL)
+        return;
+    for (size_t i = 0; i < trainer->plan->part_count; i++) {
+        struct trainer_part *own = &trainer->parts[i];
+        for (size_t k = 0; own->teachers != NULL && k < trainer->plan->parts[i].teacher_count;
+             k++)
+            free(own->teachers[k]);
+        free(own->teachers);
+        free(own->optimizer_state);
+        free(own->labels);
+        network_free(own->network);
+    }
+    network_free(trainer->evaluation);
+    free(trainer->evaluation_labels);
+    free(trainer->sample);
+    free(trainer->parts);
+    free(trainer);
+}
+
+static size_t slot_of(const struct trainer *t, uint32_t part, uint64_t micro_batch)
+{
+    return (size_t)(micro_batch % t->plan->parts[part].slots);
+}
+
+/* The place, in the seeded order over all epochs, of a micro-batch's first sample. */
+static uint64_t first_position(const struct trainer *t, const struct copy *copy,
+                               uint64_t micro_batch, uint64_t *in_step)
+{
+    const struct plan *plan = t->plan;
+    uint64_t step = micro_batch / plan->micro_batches;
+    *in_step = copy->shard * (plan->batch / copy->shards) +
+               micro_batch % plan->micro_batches * plan->micro_batch;
+    return (step * copy->shares + copy->share) * plan->batch + *in_step;
+}
+
+static void read_samples(struct trainer *t, uint32_t part, uint64_t micro_batch,
+                         scalar *inputs, int32_t *labels)
+{
+    const struct copy *copy = &t->plan->copies[t->plan->parts[part].copy];
+    size_t size = (size_t)shape_count(&t->data->input_shape);
+    uint64_t in_step;
+    uint64_t position = first_position(t, copy, micro_batch, &in_step);
+    for (size_t i = 0; i < t->plan->micro_batch; i++) {
+        uint64_t index = dataset_order(t->options.dataset, t->options.seed, position + i);
+        dataset_sample(t->options.dataset, DATASET_TRAIN, index,
+                       inputs != NULL ? inputs + i * size : t->sample,
+                       labels + i * t->data->labels);
+    }
+}
+
+void trainer_load(struct trainer *t, uint32_t part, uint64_t micro_batch)
+{
+    struct trainer_part *own = &t->parts[part];
+    read_samples(t, part, micro_batch,
+                 network_value(own->network, slot_of(t, part, micro_batch), 0), own->labels);
+}
+
+void trainer_forward(struct trainer *t, uint32_t part, uint64_t micro_batch)
+{
+    uint64_t in_step;
+    first_position(t, &t->plan->copies[t->plan->parts[part].copy], micro_batch, &in_step);
+    network_forward(t->parts[part].network, slot_of(t, part, micro_batch),
+                    micro_batch / t->plan->micro_batches, in_step);
+}
+
+/* Adds alpha / (n - 1) * D(own, other) for every teacher to the logits' gradient. */
+static void distil(const struct trainer *t, uint32_t part, const scalar *logits, size_t rows,
+                   size_t classes, double scale, scalar *gradient)
+{
+    const struct part *p = &t->plan->parts[part];
+    const struct trainer_part *own = &t->parts[part];
+    for (size_t i = 0; i < p->teacher_count; i++) {
+        double weight = scale * p->teaching.alpha / (double)p->teacher_count;
+        if (p->teaching.kl)
+            loss_kl(logits, own->teachers[i], rows, classes, p->teaching.temperature, weight,
+                    gradient);
+        else
+            loss_mean_square(logits, own->teachers[i], rows, classes, weight, gradient);
+    }
+}
+
+void trainer_loss(struct trainer *t, uint32_t part, uint64_t micro_batch)
+{
+    const struct part *p = &t->plan->parts[part];
+    struct trainer_part *own = &t->parts[part];
+    size_t slot = slot_of(t, part, micro_batch);
+    size_t classes = classes_of(t->plan->model, p->logits_value);
+    size_t rows = rows_of(t->plan->model, p->logits_value) * (size_t)t->plan->micro_batch;
+    double scale = 1.0 / ((double)t->plan->batch * (double)t->data->labels);
+    scalar *logits = network_value(own->network, slot, p->logits_value);
+    scalar *gradient = network_gradient(own->network, slot, p->logits_value);
+    read_samples(t, part, micro_batch, NULL, own->labels);
+    memset(gradient, 0, rows * classes * sizeof *gradient);
+    own->loss_sum +=
+        loss_cross_entropy(logits, own->labels, rows, classes, 0, scale, gradient, NULL);
+    if (micro_batch / t->plan->micro_batches >= p->teaching.burn_in_steps)
+        distil(t, part, logits, rows, classes, scale, gradient);
+}
+
+void trainer_backward(struct trainer *t, uint32_t part, uint64_t micro_batch,
+                      enum backward_pass pass)
+{
+    struct trainer_part *own = &t->parts[part];
+    network_backward(own->network, slot_of(t, part, micro_batch), pass, own->seeds,
+                     own->seed_count);
+}
+
+void trainer_update(struct trainer *t, uint32_t part, uint64_t step)
+{
+    struct trainer_part *own = &t->parts[part];
+    const struct copy *copy = &t->plan->copies[t->plan->parts[part].copy];
+    size_t tensor_count, count;
+    const struct network_tensor *tensors = network_tensors(own->network, &tensor_count);
+    scalar *parameters = network_parameters(own->network, &count);
+    if (count > 0)
+        optimizer_update(&t->options.optimizer, step, t->options.steps, tensors, tensor_count,
+                         parameters, network_parameter_gradients(own->network),
+                         own->optimizer_state);
+    network_zero_gradients(own->network);
+    double rows = (double)t->data->labels * (double)t->plan->batch / (double)copy->shards;
+    own->step_loss = own->loss_sum / rows;
+    own->loss_sum = 0;
+}
+
+static void copy_values(struct trainer *t, uint32_t part, size_t slot, const size_t *values,
+                        size_t count, bool gradients, scalar *message, bool out)
+{
+    struct network *network = t->parts[part].network;
+    for (size_t i = 0; i < count; i++) {
+        size_t size = (size_t)(shape_count(model_value_shape(t->plan->model, values[i])) *
+                               t->plan->micro_batch);
+        scalar *own = gradients ? network_gradient(network, slot, values[i])
+                                : network_value(network, slot, values[i]);
+        memcpy(out ? message : own, out ? own : message, size * sizeof *own);
+        message += size;
+    }
+}
+
+/* What the edge carries, as the part at one of its ends sees it. */
+static void copy_message(struct trainer *t, uint32_t edge, uint32_t part,
+                         uint64_t micro_batch, scalar *message, bool out)
+{
+    const struct trainer_part *own = &t->parts[part];
+    size_t slot = slot_of(t, part, micro_batch);
+    enum payload payload = t->plan->edges[edge].payload;
+    bool forward = payload == PAYLOAD_ACTIVATIONS;
+    if (payload == PAYLOAD_PREDICTIONS)
+        copy_values(t, part, slot, &t->plan->parts[part].logits_value, 1, false, message, out);
+    else if (forward == out)
+        copy_values(t, part, slot, own->crossing_out, own->crossing_out_count, !forward,
+                    message, out);
+    else
+        copy_values(t, part, slot, own->crossing_in, own->crossing_in_count, !forward,
+                    message, out);
+}
+
+void trainer_pack(struct trainer *t, uint32_t edge, uint64_t micro_batch, scalar *message)
+{
+    copy_message(t, edge, t->plan->edges[edge].from_part, micro_batch, message, true);
+}
+
+static void unpack_predictions(struct trainer *t, uint32_t edge, const scalar *message)
+{
+    uint32_t part = t->plan->edges[edge].to_part;
+    const struct part *p = &t->plan->parts[part];
+    for (size_t i = 0; i < p->teacher_count; i++)
+        if (p->teacher_edges[i] == edge)
+            memcpy(t->parts[part].teachers[i], message,
+                   (size_t)t->plan->edges[edge].message_count * sizeof *message);
+}
+
+void trainer_unpack(struct trainer *t, uint32_t edge, uint64_t micro_batch,
+                    const scalar *message)
+{
+    if (t->plan->edges[edge].payload == PAYLOAD_PREDICTIONS)
+        unpack_predictions(t, edge, message);
+    else /* copied from, not written to */
+        copy_message(t, edge, t->plan->edges[edge].to_part, micro_batch,
+                     (scalar *)(uintptr_t)message, false);
+}
+
+double trainer_step_loss(const struct trainer *trainer, uint32_t part)
+{
+    return trainer->parts[part].step_loss;
+}
+
+/* Reads test samples from `first` on; beyond the last, the first ones again, not counted. */
+static size_t read_test(struct trainer *t, uint64_t first)
+{
+    uint64_t samples = t->data->samples[DATASET_TEST];
+    size_t size = (size_t)shape_count(&t->data->input_shape);
+    scalar *inputs = network_value(t->evaluation, 0, 0);
+    for (size_t i = 0; i < t->evaluation_batch; i++)
+        dataset_sample(t->options.dataset, DATASET_TEST, (first + i) % samples,
+                       inputs + i * size, t->evaluation_labels + i * t->data->labels);
+    uint64_t left = samples - first;
+    return left < t->evaluation_batch ? (size_t)left : t->evaluation_batch;
+}
+
+void trainer_evaluate(struct trainer *t, uint32_t copy, struct evaluation *evaluation)
+{
+    const struct copy *c = &t->plan->copies[copy];
+    const struct model *model = t->options.model;
+    size_t output = model_output_value(model);
+    size_t classes = classes_of(model, output);
+    uint64_t samples = t->data->samples[DATASET_TEST], correct = 0, rows = 0;
+    double loss = 0;
+    for (uint32_t p = c->first_part; p < c->end_part; p++)
+        network_copy_weights(t->evaluation, t->parts[p].network);
+    for (uint64_t first = 0; first < samples; first += t->evaluation_batch) {
+        size_t valid = read_test(t, first) * rows_of(model, output);
+        network_forward(t->evaluation, 0, 0, 0);
+        loss += loss_cross_entropy(network_value(t->evaluation, 0, output),
+                                   t->evaluation_labels, valid, classes, 0, 0, NULL, &correct);
+        rows += valid;
+    }
+    evaluation->accuracy = rows > 0 ? (double)correct / (double)rows : 0;
+    evaluation->loss = rows > 0 ? loss / (double)rows : 0;
+}
+
+struct network *trainer_network(struct trainer *trainer, uint32_t part)
+{
+    return trainer->parts[part].network;
+}

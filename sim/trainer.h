@@ -1,0 +1,48 @@
+/* The numeric side of a plan: one network a part, real weights and real messages. The
+ * executor calls it at the simulated moments at which things happen; it knows no clock. */
+#ifndef PODSIM_SIM_TRAINER_H
+#define PODSIM_SIM_TRAINER_H
+
+#include "engine/dataset.h"
+#include "engine/optimizer.h"
+#include "sim/plan.h"
+
+struct trainer;
+
+struct trainer_options {
+    const struct plan *plan;          /* borrowed */
+    const struct model *model;        /* without heads, for evaluation; borrowed */
+    const struct dataset *dataset;    /* borrowed */
+    struct optimizer_options optimizer;
+    uint64_t steps, seed;
+};
+
+struct evaluation {
+    double accuracy, loss; /* over the test set, loss a mean over labels */
+};
+
+struct trainer *trainer_create(const struct trainer_options *options, struct error *error);
+void trainer_free(struct trainer *trainer);
+
+/* micro_batch counts over the whole run: step x micro-batches + number in the step. */
+void trainer_load(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
+void trainer_forward(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
+void trainer_loss(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
+void trainer_backward(struct trainer *trainer, uint32_t part, uint64_t micro_batch,
+                      enum backward_pass pass);
+void trainer_update(struct trainer *trainer, uint32_t part, uint64_t step);
+/* A message: the edge's message_count scalars. */
+void trainer_pack(struct trainer *trainer, uint32_t edge, uint64_t micro_batch,
+                  scalar *message);
+void trainer_unpack(struct trainer *trainer, uint32_t edge, uint64_t micro_batch,
+                    const scalar *message);
+
+/* The mean task loss, over the samples of a step, that the part's head saw in the step it
+ * finished last (trainer_update). */
+double trainer_step_loss(const struct trainer *trainer, uint32_t part);
+/* The copy's weights as they are now, on the test set. */
+void trainer_evaluate(struct trainer *trainer, uint32_t copy, struct evaluation *evaluation);
+/* For tests: the part's network. */
+struct network *trainer_network(struct trainer *trainer, uint32_t part);
+
+#endif
