@@ -27,7 +27,7 @@ static const struct trace_processor sample_processors[SAMPLE_PROCESSORS] = {
     {"two\nlines\r\n\t", 0},
     {"back\\slash \x01 <&>", 0},
     {"", UINT64_MAX}};
-static const char *const sample_layers[SAMPLE_LAYERS] = {"conv1", "fc,\"x\"",
+static const char *const sample_layers[SAMPLE_LAYERS] = {"new\nline", "fc,\"x\"",
                                                          "caf\xc3\xa9"};
 static const struct trace_link sample_links[SAMPLE_LINKS] = {
     {"a->b", 1e9}, {"bus, shared", 2.5e10}, {"free", INFINITY}, {"idle \"one\"", 1e3}};
