@@ -8,7 +8,10 @@
     X(linear)                                                                            \
     X(relu)                                                                              \
     X(flatten)                                                                           \
-    X(add)
+    X(add)                                                                               \
+    X(gelu)                                                                              \
+    X(dropout)                                                                           \
+    X(layer_norm)
 
 #define DECLARE(name) extern const struct layer_kind layer_##name;
 #define ENTRY(name) &layer_##name,

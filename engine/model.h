@@ -114,11 +114,16 @@ bool model_keeps(const struct model *model, size_t first, size_t end, size_t val
 /* Local heads: a copy of the model in which an auxiliary classifier follows the last
  * layer of each chunk but the last. chunk_end[i] is the block index after chunk i;
  * chunk_end[chunk_count - 1] == block_count. kind NULL or "auto": chosen by the shape at
- * the cut (linear on vectors, pooled linear on images, norm + projection on sequences).
+ * the cut (linear on vectors, "pooled" linear on images, norm + "projection" on
+ * sequences).
  * head_value[i] is the value number of chunk i's logits in the copy, body_value[i] the
  * value that goes on. The head's layers belong to the last block of their chunk. */
 struct model *model_with_heads(const struct model *model, const size_t *chunk_end,
                                size_t chunk_count, const char *kind, size_t *head_value,
                                size_t *body_value, struct error *error);
+
+/* The kinds of head, "auto" first. */
+size_t model_head_kind_count(void);
+const char *model_head_kind_name(size_t index);
 
 #endif
