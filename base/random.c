@@ -122,8 +122,6 @@ uint64_t random_permutation(struct random_key key, uint64_t count, uint64_t inde
         return 0;
     struct random_stream stream = random_stream(key);
     unsigned bits = 64U - (unsigned)__builtin_clzll(count - 1);
-    if (bits < 2)
-        bits = 2; /* both halves must have a bit */
     uint64_t value = index;
     do
         value = feistel(&stream, bits, value);

@@ -137,6 +137,11 @@ static void idx_corruption_is_located(void)
     refuse_changed("tl", train_labels, labels, 3, 2, "/tl: byte 3: ", "2 dimensions");
     refuse_changed("tl", train_labels, labels, 10, 4,
                    "/tl: byte 10: ", "label 4 of record 2");
+    unsigned char longer[sizeof(train_labels) + 1] = {0};
+    memcpy(longer, train_labels, labels);
+    write_file("tl", longer, sizeof(longer));
+    refuse("{" IDX_FILES "}", "/tl: byte 13: ", "should end here");
+    write_file("tl", train_labels, labels);
     refuse_changed("el", test_labels, sizeof(test_labels), 9, 255,
                    "/el: byte 9: ", "label 255 of record 1");
 }
@@ -155,6 +160,11 @@ static void idx_huge_headers(void)
     header[3] = 3;
     write_file("ti", header, 16);
     refuse("{" IDX_FILES "}", "/ti: byte 4: ", "too large");
+    memset(header + 8, 0, 2); /* 2^32 x 2^16 x 2^16: fits 64 bits, but no memory */
+    memset(header + 12, 0, 2);
+    write_file("ti", header, 16);
+    refuse("{" IDX_FILES "}", "/ti: byte 4: ", "too large");
+    memset(header + 8, 0xff, 8);
     header[12] = header[13] = header[14] = 0; /* 2^32 x 2^32 x 255 */
     write_file("ti", header, 16);
     refuse("{" IDX_FILES "}", "/ti: byte 4: ", "too large");
