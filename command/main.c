@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &command_compare, &command_run, &command_platform, &command_model,
+    &command_compare, &command_run, &command_validate, &command_platform, &command_model,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -53,7 +53,8 @@ static void forward(struct walker *w, const struct instruction *i)
     if (keeps)
         executor_allocate(x, w->processor, MEMORY_STASH, kept_bytes(memory));
     if (x->training)
-        trainer_forward(x->execution->trainer, i->part, run_micro_batch(w, i));
+        trainer_forward(x->execution->trainer, i->part, run_micro_batch(w, i),
+                        i->operation == OP_RECOMPUTE);
     compute(w, i, &state->passes[PASS_FORWARD]);
     if (keeps)
         executor_release(x, w->processor, MEMORY_STASH,
@@ -77,13 +78,13 @@ static void backward(struct walker *w, const struct instruction *i, enum pass pa
                          state->memory.stash_bytes + state->memory.logits_bytes);
 }
 
-static void metric(struct walker *w, uint32_t part, const char *name, double value)
+static void metric(struct walker *w, const char *name, double value)
 {
     double now_s = machine_now_s();
     struct event event = {.kind = EVENT_METRIC,
                           .name = name,
                           .processor = w->processor,
-                          .layer = w->executor->plan->parts[part].copy,
+                          .layer = EVENT_NONE,
                           .edge = EVENT_NONE,
                           .step = w->step,
                           .start_s = now_s,
@@ -102,19 +103,18 @@ static uint64_t copy_updates(const struct executor *x, const struct copy *copy)
     return least;
 }
 
-static void evaluate(struct walker *w, uint32_t part, uint64_t done)
+static void evaluate(struct walker *w, uint32_t copy, uint64_t done)
 {
     struct executor *x = w->executor;
     const struct execution *execution = x->execution;
-    uint32_t copy = x->plan->parts[part].copy;
     bool due = done == execution->steps ||
                (execution->evaluate_every > 0 && done % execution->evaluate_every == 0);
     if (!due || x->plan->copies[copy].shard != 0)
         return;
     struct evaluation evaluation;
     trainer_evaluate(execution->trainer, copy, &evaluation);
-    metric(w, part, "accuracy", evaluation.accuracy);
-    metric(w, part, "test loss", evaluation.loss);
+    metric(w, "accuracy", evaluation.accuracy);
+    metric(w, "test loss", evaluation.loss);
 }
 
 static void update(struct walker *w, const struct instruction *i)
@@ -128,12 +128,12 @@ static void update(struct walker *w, const struct instruction *i)
     uint64_t before = copy_updates(x, copy);
     x->parts[i->part].updates++;
     if (part->final_loss && x->training)
-        metric(w, i->part, "loss", trainer_step_loss(x->execution->trainer, i->part));
+        metric(w, "loss", trainer_step_loss(x->execution->trainer, i->part));
     uint64_t done = copy_updates(x, copy);
     if (done == before)
         return;
     if (x->training)
-        evaluate(w, i->part, done);
+        evaluate(w, part->copy, done);
     if (part->copy == 0 && x->execution->progress != NULL)
         x->execution->progress(x->execution->progress_context, machine_now_s(), done);
 }

@@ -210,12 +210,16 @@ void trainer_load(struct trainer *t, uint32_t part, uint64_t micro_batch)
                  network_value(own->network, slot_of(t, part, micro_batch), 0), own->labels);
 }
 
-void trainer_forward(struct trainer *t, uint32_t part, uint64_t micro_batch)
+void trainer_forward(struct trainer *t, uint32_t part, uint64_t micro_batch, bool again)
 {
-    uint64_t in_step;
+    struct network *network = t->parts[part].network;
+    size_t slot = slot_of(t, part, micro_batch);
+    uint64_t step = micro_batch / t->plan->micro_batches, in_step;
     first_position(t, &t->plan->copies[t->plan->parts[part].copy], micro_batch, &in_step);
-    network_forward(t->parts[part].network, slot_of(t, part, micro_batch),
-                    micro_batch / t->plan->micro_batches, in_step);
+    if (again)
+        network_recompute(network, slot, step, in_step);
+    else
+        network_forward(network, slot, step, in_step);
 }
 
 /* Adds alpha / (n - 1) * D(own, other) for every teacher to the logits' gradient. */

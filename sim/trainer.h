@@ -26,7 +26,8 @@ void trainer_free(struct trainer *trainer);
 
 /* micro_batch counts over the whole run: step x micro-batches + number in the step. */
 void trainer_load(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
-void trainer_forward(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
+/* again: recomputation, which leaves running statistics alone. */
+void trainer_forward(struct trainer *trainer, uint32_t part, uint64_t micro_batch, bool again);
 void trainer_loss(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
 void trainer_backward(struct trainer *trainer, uint32_t part, uint64_t micro_batch,
                       enum backward_pass pass);

@@ -1,0 +1,75 @@
+#include "analysis/published.h"
+
+#include "analysis/run.h"
+#include "analysis/summary.h"
+#include "sim/experiment.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct published_result published_laskin2020_bytes;
+
+static const struct published_result *const results[] = {
+    &published_laskin2020_bytes,
+};
+
+size_t published_count(void)
+{
+    return sizeof results / sizeof results[0];
+}
+
+const struct published_result *published_get(size_t index)
+{
+    return results[index];
+}
+
+void published_add(struct published_report *report, const char *what, const char *unit,
+                   double published, double tolerance, double ours)
+{
+    if (report->count < PUBLISHED_MAX_FIGURES)
+        report->figures[report->count++] =
+            (struct published_figure){what, unit, published, tolerance, ours};
+}
+
+const cJSON *published_method(const cJSON *methods, const char *name, struct error *error)
+{
+    const cJSON *method;
+    cJSON_ArrayForEach(method, methods) {
+        const cJSON *own = cJSON_GetObjectItemCaseSensitive(method, "name");
+        if (cJSON_IsString(own) && strcmp(own->valuestring, name) == 0)
+            return method;
+    }
+    error_set(error, STATUS_BAD_INPUT, "the experiment has no method \"%s\"", name);
+    return NULL;
+}
+
+bool published_within(const struct published_figure *figure)
+{
+    return fabs(figure->ours - figure->published) <=
+           figure->tolerance * fabs(figure->published);
+}
+
+bool published_run(const struct published_result *result, struct published_report *report,
+                   struct error *error)
+{
+    char path[4096];
+    const struct run_options options = {0};
+    const char *data = getenv("PODSIM_DATA");
+    snprintf(path, sizeof path, "%s/analysis/experiments/%s",
+             data != NULL ? data : PODSIM_DATA_DIRECTORY, result->experiment);
+    struct json_file *file = json_file_read(path, error);
+    struct experiment *experiment = file == NULL ? NULL : experiment_read(file, error);
+    if (experiment == NULL)
+        return false;
+    cJSON *raw = run_methods(experiment, &options, error);
+    cJSON *methods = raw == NULL ? NULL : summary_parsed(raw);
+    memset(report, 0, sizeof *report);
+    bool measured = raw != NULL && (methods != NULL || error_memory(error, "summary")) &&
+                    result->measure(methods, report, error);
+    cJSON_Delete(raw);
+    cJSON_Delete(methods);
+    experiment_free(experiment);
+    return measured;
+}
