@@ -85,6 +85,8 @@ struct model *model_read(const struct json_at *at, struct error *error)
         return NULL;
     if (json_optional(at, "preset", &preset))
         return read_preset(at, &preset, error);
+    if (json_is_object(at))
+        return model_read_blocks(at, error);
     json_fail(at, error, "must be a preset's name, or an object with \"preset\" or with "
                          "\"input\" and \"blocks\"");
     return NULL;

@@ -19,6 +19,9 @@ struct model_preset {
 /* NULL: unknown. */
 const struct model_preset *model_preset_find(const char *name);
 
+/* A model written down layer by layer (engine/model_blocks.c). */
+struct model *model_read_blocks(const struct json_at *at, struct error *error);
+
 /* A shape under `key`: a list of 1 to SHAPE_MAX_RANK extents. *shape holds the default,
  * which is written into the tree when the key is absent. */
 bool model_read_shape(const struct json_at *object, const char *key, struct shape *shape,
