@@ -412,6 +412,63 @@ static void files_are_read(void)
     CU_ASSERT(rmdir(folder) == 0);
 }
 
+static void words_expand_to_objects(void)
+{
+    struct error error = {0};
+    struct json_file *file = parse("{\"data\":\"text\",\"other\":{\"kind\":\"x\"}}");
+    struct json_at root = json_root(file), data, kind;
+    bool value = false;
+    CU_ASSERT_FATAL(json_member(&root, "data", &data, &error));
+    CU_ASSERT(json_expand(&data, "kind", &error) && json_is_object(&data));
+    CU_ASSERT_FATAL(json_member(&data, "kind", &kind, &error));
+    CU_ASSERT(!json_boolean(&kind, &value, &error));
+    check_message(&error, "f.json: data.kind: ", "\"text\"");
+    CU_ASSERT_FATAL(json_member(&root, "other", &data, &error));
+    CU_ASSERT(json_expand(&data, "kind", &error));
+    char *printed = cJSON_PrintUnformatted(json_file_tree(file));
+    CU_ASSERT_STRING_EQUAL(printed,
+                           "{\"data\":{\"kind\":\"text\"},\"other\":{\"kind\":\"x\"}}");
+    free(printed);
+    json_file_free(file);
+}
+
+static size_t allocations_left;
+
+static void *failing_malloc(size_t bytes)
+{
+    if (allocations_left == 0)
+        return NULL;
+    allocations_left--;
+    return malloc(bytes);
+}
+
+/* Whichever allocation of the parser fails: an error, nothing leaked, nothing used. */
+static void lack_of_memory_is_reported(void)
+{
+    cJSON_Hooks hooks = {failing_malloc, free};
+    bool done = false;
+    size_t tried = 0;
+    cJSON_InitHooks(&hooks);
+    for (; !done && tried < 1000; tried++) {
+        struct error error = {0};
+        double value = 1;
+        allocations_left = tried;
+        struct json_file *file =
+            json_file_parse("f.json", "{\"a\": [1, {\"b\": \"c\"}], \"d\": \"e\"}", &error);
+        if (file != NULL) {
+            struct json_at root = json_root(file), d;
+            done = json_file_set(file, "a.1.b", "[1, 2]", &error) &&
+                   json_file_set(file, "x.y", "word", &error) &&
+                   json_read_number(&root, "z", 0, 2, &value, &error) &&
+                   json_member(&root, "d", &d, &error) && json_expand(&d, "kind", &error);
+        }
+        CU_ASSERT(done == (error.status == STATUS_OK));
+        json_file_free(file);
+    }
+    cJSON_InitHooks(NULL);
+    CU_ASSERT(done && tried > 15);
+}
+
 /* Every prefix and every one-byte change of a file is either refused or read. */
 static void damaged_text_is_survived(void)
 {
@@ -451,6 +508,8 @@ static const struct check checks[] = {
     {"defaults are written back", defaults_are_written_back},
     {"values are set by path", values_are_set_by_path},
     {"files are read", files_are_read},
+    {"words expand to objects", words_expand_to_objects},
+    {"lack of memory is reported", lack_of_memory_is_reported},
     {"damaged text is survived", damaged_text_is_survived},
 };
 CHECK_MAIN("base: JSON", checks)
