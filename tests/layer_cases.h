@@ -1,0 +1,39 @@
+/* Layers to try, by kind: options and input shapes, sizes of one and odd ones among them.
+ * tests/double_gradients.c refuses a registered kind that has no case here. */
+#ifndef PODSIM_TESTS_LAYER_CASES_H
+#define PODSIM_TESTS_LAYER_CASES_H
+
+#include "engine/model.h"
+
+struct layer_case {
+    const char *kind;
+    struct option_value options[LAYER_MAX_OPTIONS + 1];
+    size_t batch;
+    size_t input_count;
+    struct shape inputs[LAYER_MAX_INPUTS];
+    uint64_t vocabulary; /* > 0: the first input is token numbers and has no gradient */
+};
+
+static const struct layer_case layer_cases[] = {
+    {"linear", {{"out", 3}}, 4, 1, {{1, {5}}}, 0},
+    {"linear", {{"out", 1}}, 1, 1, {{1, {1}}}, 0},
+    {"linear", {{"out", 7}, {"bias", 0}}, 3, 1, {{2, {5, 9}}}, 0},
+    {"linear", {{"out", 33}, {"gain", 0.5}}, 2, 1, {{3, {2, 1, 17}}}, 0},
+    {"relu", {{0}}, 3, 1, {{3, {2, 3, 5}}}, 0},
+    {"relu", {{0}}, 1, 1, {{1, {1}}}, 0},
+    {"flatten", {{0}}, 3, 1, {{3, {2, 3, 5}}}, 0},
+    {"flatten", {{0}}, 1, 1, {{1, {1}}}, 0},
+    {"add", {{0}}, 3, 2, {{2, {3, 5}}, {2, {3, 5}}}, 0},
+    {"add", {{0}}, 2, 3, {{1, {1}}, {1, {1}}, {1, {1}}}, 0},
+    {"gelu", {{0}}, 3, 1, {{2, {3, 7}}}, 0},
+    {"gelu", {{"tanh", 1}}, 3, 1, {{2, {3, 7}}}, 0},
+    {"dropout", {{"rate", 0.4}}, 3, 1, {{2, {3, 7}}}, 0},
+    {"dropout", {{"rate", 0}}, 1, 1, {{1, {1}}}, 0},
+    {"layer_norm", {{0}}, 3, 1, {{2, {3, 7}}}, 0},
+    {"layer_norm", {{"epsilon", 0.1}}, 2, 1, {{1, {19}}}, 0},
+    {"layer_norm", {{0}}, 2, 1, {{3, {1, 2, 16}}}, 0},
+};
+
+enum { LAYER_CASE_COUNT = sizeof layer_cases / sizeof layer_cases[0] };
+
+#endif
