@@ -129,6 +129,12 @@ static double last_value(const struct learning_series *series)
     return series->count > 0 ? series->points[series->count - 1].value : NAN;
 }
 
+/* A training loss that is no number any more. */
+static bool diverged(const struct learning *learning)
+{
+    return learning->loss.count > 0 && !isfinite(last_value(&learning->loss));
+}
+
 static double time_to_target_s(const struct experiment *e, const struct learning *learning)
 {
     for (size_t i = 0; i < learning->accuracy.count; i++)
@@ -193,8 +199,11 @@ static bool fill(cJSON *object, const struct experiment *e, size_t method,
            add_totals(object, e, plan, totals) &&
            add_shortage(object, header, result, totals) &&
            add_number(object, "busy_fraction", busy_fraction(plan, header, totals)) &&
+           cJSON_AddBoolToObject(object, "diverged", learned && diverged(learning)) != NULL &&
            add_number(object, "loss", learned ? last_value(&learning->loss) : NAN) &&
-           add_number(object, "accuracy", learned ? last_value(&learning->accuracy) : NAN) &&
+           add_number(object, "accuracy",
+                      learned && !diverged(learning) ? last_value(&learning->accuracy)
+                                                     : NAN) &&
            add_number(object, "test_loss", learned ? last_value(&learning->test_loss) : NAN) &&
            add_number(object, "target_accuracy", e->target_accuracy) &&
            add_number(object, "time_to_target_s",

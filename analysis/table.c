@@ -80,6 +80,8 @@ static void fill_row(cell *row, const cJSON *method)
     snprintf(row[0], CELL_BYTES, "%s", name_of(method));
     snprintf(row[1], CELL_BYTES, "%.0f", number(method, "processors"));
     number_cell(row[2], "%.4f", number(method, "loss"));
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "diverged")))
+        snprintf(row[2], CELL_BYTES, "diverged");
     number_cell(row[3], "%.2f%%", 100 * number(method, "accuracy"));
     seconds_cell(row[4], number(method, "time_s"));
     seconds_cell(row[5], number(method, "time_per_step_s"));

@@ -40,6 +40,7 @@ bool executor_allocate(struct executor *x, uint32_t processor, enum memory_categ
         return false;
     }
     no_memory_left(x);
+    event.step = x->steps[processor];
     return executor_emit(x, &event);
 }
 
@@ -53,6 +54,7 @@ bool executor_release(struct executor *x, uint32_t processor, enum memory_catego
         executor_fail(x, STATUS_HOST, "memory was freed that was not taken");
         return false;
     }
+    event.step = x->steps[processor];
     return executor_emit(x, &event);
 }
 
@@ -78,6 +80,7 @@ static void walk_code(struct walker *w, const struct code *code)
     struct executor *x = w->executor;
     for (size_t i = 0; i < code->count && !x->failed; i++) {
         w->at = &code->instructions[i];
+        x->steps[w->processor] = w->step;
         if (w->at->operation == OP_SEND)
             execute_send(w, w->at);
         else if (w->at->operation == OP_RECEIVE)
@@ -220,13 +223,18 @@ bool execute(const struct execution *execution, struct execution_result *result,
     if (done) {
         x.occupancy = occupancy_create(platform_processor_count(execution->platform), error);
         x.ledger = ledger_create(execution->header, error);
-        x.machine = x.occupancy != NULL && x.ledger != NULL ? make_machine(execution, error)
-                                                           : NULL;
+        x.steps = checked_calloc(execution->header->processor_count, sizeof *x.steps);
+        if (x.steps == NULL)
+            error_memory(error, "processors");
+        x.machine = x.occupancy != NULL && x.ledger != NULL && x.steps != NULL
+                        ? make_machine(execution, error)
+                        : NULL;
         done = x.machine != NULL && spawn_walkers(&x, error) && run(&x, result, error);
     }
     for (size_t i = 0; x.walkers != NULL && i < x.plan->stream_count + x.plan->edge_count; i++)
         gate_free(x.walkers[i].gate);
     free(x.walkers);
+    free(x.steps);
     machine_free(x.machine);
     ledger_free(x.ledger);
     occupancy_free(x.occupancy);

@@ -62,6 +62,7 @@ struct executor {
     struct part_state *parts;
     struct edge_state *edges;
     struct walker *walkers; /* one a stream, then one an edge */
+    uint64_t *steps;        /* a processor: the step that its main stream is in */
     bool training;          /* a trainer is there and memory has sufficed so far */
     bool failed;
     struct error *error;

@@ -197,9 +197,10 @@ static void read_samples(struct trainer *t, uint32_t part, uint64_t micro_batch,
     uint64_t position = first_position(t, copy, micro_batch, &in_step);
     for (size_t i = 0; i < t->plan->micro_batch; i++) {
         uint64_t index = dataset_order(t->options.dataset, t->options.seed, position + i);
-        dataset_sample(t->options.dataset, DATASET_TRAIN, index,
-                       inputs != NULL ? inputs + i * size : t->sample,
-                       labels + i * t->data->labels);
+        dataset_training_sample(t->options.dataset, t->options.seed,
+                                micro_batch / t->plan->micro_batches, index,
+                                inputs != NULL ? inputs + i * size : t->sample,
+                                labels + i * t->data->labels);
     }
 }
 
