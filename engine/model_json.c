@@ -75,7 +75,15 @@ static struct model *read_preset(const struct json_at *at, const struct json_at 
         keys[count++] = kind->keys[i];
     if (!json_keys(at, keys, count, error))
         return NULL;
-    return kind->build(at, error);
+    struct model *model = kind->build(at, error);
+    /* What the model's own functions refuse comes without a place in the file. */
+    const char *file = json_file_name(at->file);
+    if (model == NULL && strncmp(error->message, file, strlen(file)) != 0) {
+        struct error inner = *error;
+        json_fail(at, error, "%s", inner.message);
+        error->status = inner.status;
+    }
+    return model;
 }
 
 struct model *model_read(const struct json_at *at, struct error *error)
