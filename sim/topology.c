@@ -10,8 +10,9 @@
 #include <string.h>
 
 static const struct topology_kind *const kinds[] = {
-    &topology_line, &topology_ring,  &topology_full,  &topology_ladder,
-    &topology_mesh, &topology_torus, &topology_links,
+    &topology_line,   &topology_ring,      &topology_mesh,         &topology_torus,
+    &topology_ladder, &topology_full,      &topology_switch,       &topology_fat_tree,
+    &topology_links,  &topology_dragonfly, &topology_hierarchical,
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
@@ -77,14 +78,31 @@ bool link_spec_read(const struct json_at *object, const char *key, struct link_s
     return json_member(object, key, &at, error) && link_spec_read_at(&at, spec, error);
 }
 
+bool link_specs_read(const struct json_at *object, size_t count, const char *each,
+                     struct link_spec *specs, struct error *error)
+{
+    struct json_at list, item;
+    if (!json_optional(object, "links", &list)) {
+        if (!link_spec_read(object, "link", &specs[0], error))
+            return false;
+        for (size_t i = 1; i < count; i++)
+            specs[i] = specs[0];
+        return true;
+    }
+    if (json_optional(object, "link", &item))
+        return json_fail(object, error, "gives both \"link\" and \"links\"");
+    if (json_length(&list) != count)
+        return json_fail(&list, error, "must be a list of %zu links, one for each %s",
+                         count, each);
+    for (size_t i = 0; i < count; i++)
+        if (!json_element(&list, i, &item) || !link_spec_read_at(&item, &specs[i], error))
+            return false;
+    return true;
+}
+
 const char *platform_vertex_name(const struct platform *platform, uint32_t vertex)
 {
     return platform->vertices[vertex].name;
-}
-
-size_t platform_vertex_count(const struct platform *platform)
-{
-    return platform->vertex_count;
 }
 
 bool fabric_add_switch(struct platform *platform, struct fabric *fabric, const char *name,
@@ -108,6 +126,7 @@ bool fabric_add_switch(struct platform *platform, struct fabric *fabric, const c
         return error_memory(error, "switches");
     added->name = added->owned_name;
     *vertex = (uint32_t)platform->vertex_count++;
+    fabric->end_switch = platform->vertex_count;
     return true;
 }
 
@@ -154,7 +173,7 @@ bool fabric_add_arc(struct platform *platform, const struct fabric *fabric, uint
     return true;
 }
 
-static bool add_one_way(struct platform *platform, const struct fabric *fabric,
+bool fabric_add_one_way(struct platform *platform, const struct fabric *fabric,
                         uint32_t from, uint32_t to, double bandwidth, double latency,
                         struct error *error)
 {
@@ -170,10 +189,10 @@ static bool add_one_way(struct platform *platform, const struct fabric *fabric,
 bool fabric_add_duplex(struct platform *platform, const struct fabric *fabric, uint32_t a,
                        uint32_t b, const struct link_spec *spec, struct error *error)
 {
-    return add_one_way(platform, fabric, a, b, spec->bandwidth_bytes_per_s, spec->latency_s,
-                       error) &&
-           add_one_way(platform, fabric, b, a, spec->reverse_bandwidth_bytes_per_s,
-                       spec->reverse_latency_s, error);
+    return fabric_add_one_way(platform, fabric, a, b, spec->bandwidth_bytes_per_s,
+                              spec->latency_s, error) &&
+           fabric_add_one_way(platform, fabric, b, a, spec->reverse_bandwidth_bytes_per_s,
+                              spec->reverse_latency_s, error);
 }
 
 bool topology_read_extents(const struct json_at *object, const char *key, size_t maximum,
@@ -210,6 +229,8 @@ static bool fabric_create(struct platform *platform, const struct topology_kind 
     if (made->endpoints == NULL)
         return error_memory(error, "topology");
     memcpy(made->endpoints, vertices, count * sizeof(*vertices));
+    if (strlen(prefix) >= sizeof(made->prefix))
+        return json_fail(platform->place, error, "is nested too deeply");
     snprintf(made->prefix, sizeof(made->prefix), "%s", prefix);
     *fabric = made;
     return true;

@@ -83,6 +83,9 @@ bool link_spec_read(const struct json_at *object, const char *key, struct link_s
                     struct error *error);
 bool link_spec_read_at(const struct json_at *at, struct link_spec *spec,
                        struct error *error);
+/* "link" for all, or "links": a list of `count`, one for each of what `each` names. */
+bool link_specs_read(const struct json_at *object, size_t count, const char *each,
+                     struct link_spec *specs, struct error *error);
 /* Reads the link keys of an object that has others too. */
 bool link_spec_read_keys(const struct json_at *at, struct link_spec *spec,
                          struct error *error);
@@ -92,7 +95,11 @@ bool fabric_add_switch(struct platform *platform, struct fabric *fabric, const c
 /* A duplex link: two directed ones named "a->b" and "b->a". */
 bool fabric_add_duplex(struct platform *platform, const struct fabric *fabric, uint32_t a,
                        uint32_t b, const struct link_spec *spec, struct error *error);
-/* A link on its own; name NULL: "from->to" of the vertices. */
+/* One direction of it. */
+bool fabric_add_one_way(struct platform *platform, const struct fabric *fabric,
+                        uint32_t from, uint32_t to, double bandwidth, double latency,
+                        struct error *error);
+/* A link that no arc uses yet. */
 bool platform_add_link(struct platform *platform, const char *name, double bandwidth,
                        double latency, enum link_sharing sharing, uint32_t *link,
                        struct error *error);
@@ -100,7 +107,6 @@ bool platform_add_link(struct platform *platform, const char *name, double bandw
 bool fabric_add_arc(struct platform *platform, const struct fabric *fabric, uint32_t from,
                     uint32_t to, uint32_t link, struct error *error);
 const char *platform_vertex_name(const struct platform *platform, uint32_t vertex);
-size_t platform_vertex_count(const struct platform *platform);
 bool fabric_has_arc(const struct platform *platform, const struct fabric *fabric,
                     uint32_t from, uint32_t to);
 

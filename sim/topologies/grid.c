@@ -45,28 +45,6 @@ static bool connect(struct platform *platform, const struct fabric *fabric,
     return true;
 }
 
-static bool read_specs(const struct json_at *at, size_t rank, struct link_spec *specs,
-                       struct error *error)
-{
-    struct json_at list, item;
-    if (!json_optional(at, "links", &list)) {
-        if (!link_spec_read(at, "link", &specs[0], error))
-            return false;
-        for (size_t d = 1; d < rank; d++)
-            specs[d] = specs[0];
-        return true;
-    }
-    if (json_optional(at, "link", &item))
-        return json_fail(at, error, "gives both \"link\" and \"links\"");
-    if (json_length(&list) != rank)
-        return json_fail(&list, error,
-                         "must be a list of %zu links, one for each dimension", rank);
-    for (size_t d = 0; d < rank; d++)
-        if (!json_element(&list, d, &item) || !link_spec_read_at(&item, &specs[d], error))
-            return false;
-    return true;
-}
-
 bool grid_build(const struct json_at *at, struct platform *platform, struct fabric *fabric,
                 bool wrap, struct error *error)
 {
@@ -85,7 +63,7 @@ bool grid_build(const struct json_at *at, struct platform *platform, struct fabr
                          "make %llu places, but there are %zu to connect",
                          (unsigned long long)product, fabric->count);
     const struct grid *grid = create(fabric, extents, rank, wrap, error);
-    if (grid == NULL || !read_specs(at, rank, specs, error))
+    if (grid == NULL || !link_specs_read(at, rank, "dimension", specs, error))
         return false;
     for (size_t d = 0; d < rank; d++)
         if (!connect(platform, fabric, grid, d, &specs[d], error))

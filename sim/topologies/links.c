@@ -43,7 +43,6 @@ static bool read_switches(const struct json_at *at, struct platform *platform,
         if (!platform_name_read(&item, &name, error) ||
             !fabric_add_switch(platform, fabric, name, &vertex, error))
             return false;
-    fabric->end_switch = platform_vertex_count(platform);
     return true;
 }
 
@@ -167,7 +166,6 @@ static bool connect_bus(const struct json_at *members, struct platform *platform
                            spec->bandwidth_bytes_per_s, spec->latency_s, LINK_SHARED, &link,
                            error))
         return false;
-    fabric->end_switch = platform_vertex_count(platform);
     for (bool more = json_element(members, 0, &item); more; more = json_next(&item)) {
         if (!read_vertex(&item, fabric, directory, &vertex, error))
             return false;
