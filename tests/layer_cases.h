@@ -3,16 +3,7 @@
 #ifndef PODSIM_TESTS_LAYER_CASES_H
 #define PODSIM_TESTS_LAYER_CASES_H
 
-#include "engine/model.h"
-
-struct layer_case {
-    const char *kind;
-    struct option_value options[LAYER_MAX_OPTIONS + 1];
-    size_t batch;
-    size_t input_count;
-    struct shape inputs[LAYER_MAX_INPUTS];
-    uint64_t vocabulary; /* > 0: the first input is token numbers and has no gradient */
-};
+#include "tests/layer_bench.h"
 
 static const struct layer_case layer_cases[] = {
     {"linear", {{"out", 3}}, 4, 1, {{1, {5}}}, 0},

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Layers, losses and optimisers as PyTorch computes them, in double precision.
+
+    torch_reference.py SEED SIZE FILE
+
+writes cases with random numbers and random shapes (sizes up to SIZE, of one and odd ones
+among them) as JSON. tests/test_torch.c holds the engine against it. tests/golden/torch.json
+was written by "torch_reference.py 1 4". Exit status 77: PyTorch is not installed.
+"""
+import json
+import random
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    sys.exit(77)
+
+LAYERS = {}
+
+
+def layer(function):
+    """A generator of cases of one kind: yields (options, batch, input shapes,
+    parameter shapes, function of inputs and parameters)."""
+    LAYERS[function.__name__] = function
+    return function
+
+
+def size(low=1):
+    return random.randint(low, max(low, SIZE))
+
+
+def shape(rank):
+    return [size() for _ in range(rank)]
+
+
+@layer
+def linear():
+    for rank in 1, 2, 3:
+        inputs, out, bias = shape(rank), size(), rank != 2
+        parameters = [[out, inputs[-1]]] + ([[out]] if bias else [])
+        yield ({"out": out, "bias": int(bias)}, size(), [inputs], parameters,
+               lambda x, w, b=None: F.linear(x, w, b))
+
+
+@layer
+def relu():
+    for rank in 1, 3:
+        yield {}, size(), [shape(rank)], [], F.relu
+
+
+@layer
+def gelu():
+    for rank in 1, 2:
+        yield {}, size(), [shape(rank)], [], F.gelu
+    yield ({"tanh": 1}, size(), [shape(2)], [],
+           lambda x: F.gelu(x, approximate="tanh"))
+
+
+@layer
+def flatten():
+    for rank in 1, 3:
+        yield {}, size(), [shape(rank)], [], lambda x: torch.flatten(x, 1)
+
+
+@layer
+def add():
+    for count in 2, 3:
+        yield {}, size(), [shape(2)] * count, [], lambda *x: sum(x)
+
+
+@layer
+def layer_norm():
+    for rank, epsilon in (1, 1e-5), (2, 0.1), (3, 1e-5):
+        inputs = shape(rank - 1) + [size(2)]
+        width = inputs[-1]
+        yield ({"epsilon": epsilon}, size(), [inputs], [[width], [width]],
+               lambda x, w, b, e=epsilon: F.layer_norm(x, [x.shape[-1]], w, b, e))
+
+
+def numbers(*extents):
+    """Random numbers that a float holds exactly."""
+    return torch.randn(*extents).float().double()
+
+
+def listed(tensor):
+    return [float("%.9g" % value) for value in tensor.detach().flatten().tolist()]
+
+
+def layer_case(kind, options, batch, input_shapes, parameter_shapes, function):
+    inputs = [numbers(batch, *s).requires_grad_() for s in input_shapes]
+    parameters = [numbers(*s).requires_grad_() for s in parameter_shapes]
+    output = function(*inputs, *parameters)
+    d_output = numbers(*output.shape)
+    output.backward(d_output)
+    return {"kind": kind, "options": options, "batch": batch, "shapes": input_shapes,
+            "inputs": [listed(x) for x in inputs],
+            "parameters": [listed(x) for x in parameters],
+            "output": listed(output), "d_output": listed(d_output),
+            "d_inputs": [listed(x.grad) for x in inputs],
+            "d_parameters": [listed(x.grad) for x in parameters]}
+
+
+def loss_case(name, rows, classes, argument, function):
+    logits, teacher = numbers(rows, classes).requires_grad_(), numbers(rows, classes)
+    labels = torch.randint(classes, (rows,))
+    if rows > 1:
+        labels[rows // 2] = -1
+    loss = function(logits, teacher, labels)
+    loss.backward()
+    return {"loss": name, "rows": rows, "classes": classes, "argument": argument,
+            "logits": listed(logits), "teacher": listed(teacher),
+            "labels": labels.tolist(), "value": loss.item(), "gradient": listed(logits.grad)}
+
+
+def losses():
+    for _ in range(2):
+        rows, classes, t = size(), size(2), 1 + random.random()
+        for smoothing in 0, 0.1:
+            yield loss_case(
+                "cross_entropy", rows, classes, smoothing,
+                lambda z, b, y, s=smoothing: F.cross_entropy(
+                    z, y, ignore_index=-1, reduction="sum", label_smoothing=s))
+        yield loss_case("mean_square", rows, classes, 0,
+                        lambda z, b, y: F.mse_loss(z, b, reduction="none").mean(1).sum())
+        yield loss_case("kl", rows, classes, t,
+                        lambda z, b, y, t=t: t * t * F.kl_div(
+                            F.log_softmax(z / t, 1), F.softmax(b / t, 1), reduction="sum"))
+
+
+OPTIMIZERS = [
+    ({"kind": "sgd", "learning_rate": 0.1, "momentum": 0},
+     lambda p: torch.optim.SGD(p, lr=0.1)),
+    ({"kind": "sgd", "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.01},
+     lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01)),
+    ({"kind": "sgd", "learning_rate": 0.1, "momentum": 0.8, "nesterov": True,
+      "weight_decay": 0.01},
+     lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, nesterov=True, weight_decay=0.01)),
+    ({"kind": "adam", "learning_rate": 0.1, "weight_decay": 0.01},
+     lambda p: torch.optim.Adam(p, lr=0.1, weight_decay=0.01)),
+    ({"kind": "adamw", "learning_rate": 0.1, "beta1": 0.8, "beta2": 0.99,
+      "weight_decay": 0.1},
+     lambda p: torch.optim.AdamW(p, lr=0.1, betas=(0.8, 0.99), weight_decay=0.1)),
+    ({"kind": "sgd", "learning_rate": 0.1, "momentum": 0.9, "clip_norm": 0.5},
+     lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
+]
+
+
+def optimizer_case(options, make):
+    """Ten steps; all parameters decay, since that is what PyTorch does."""
+    parameter = numbers(SIZE * 3 + 1).requires_grad_()
+    case = {"options": options, "start": listed(parameter), "gradients": []}
+    optimizer = make([parameter])
+    for _ in range(10):
+        gradient = numbers(*parameter.shape)
+        case["gradients"].append(listed(gradient))
+        parameter.grad = gradient.clone()
+        if "clip_norm" in options:
+            torch.nn.utils.clip_grad_norm_([parameter], options["clip_norm"])
+        optimizer.step()
+    case["result"] = listed(parameter)
+    return case
+
+
+def main():
+    cases = {
+        "layers": [layer_case(kind, *case) for kind, make in LAYERS.items()
+                   for case in make()],
+        "losses": list(losses()),
+        "optimizers": [optimizer_case(*case) for case in OPTIMIZERS],
+    }
+    with open(sys.argv[3], "w", encoding="ascii") as file:
+        json.dump(cases, file, separators=(",", ":"))
+        file.write("\n")
+
+
+SIZE = int(sys.argv[2])
+random.seed(int(sys.argv[1]))
+torch.manual_seed(int(sys.argv[1]))
+main()
