@@ -92,7 +92,7 @@ double loss_kl(const scalar *a, const scalar *b, size_t rows, size_t classes,
             double log_p = log_probability(&teacher, zb[j], inverse);
             double log_q = log_probability(&pupil, za[j], inverse);
             double p = exp(log_p);
-            if (p > 0) /* 0 log 0 is 0, also where log p is -inf */
+            if (p != 0) /* 0 log 0 is 0, also where log p is -inf; a NaN goes on */
                 row += p * (log_p - log_q);
             if (d_a != NULL) /* T^2 times 1/T */
                 d_a[r * classes + j] += (scalar)(scale * temperature * (exp(log_q) - p));
