@@ -43,6 +43,8 @@ static bool add_edges(cJSON *object, const struct plan *plan,
     cJSON *list = cJSON_AddArrayToObject(object, "edges");
     for (size_t i = 0; list != NULL && i < header->edge_count; i++) {
         const struct trace_edge *edge = &header->edges[i];
+        if (edge->from == edge->to)
+            continue; /* inside a processor nothing is moved */
         cJSON *item = cJSON_CreateObject();
         if (!cJSON_AddItemToArray(list, item) ||
             !cJSON_AddStringToObject(item, "from", header->processors[edge->from].name) ||
@@ -78,9 +80,7 @@ static bool add_memory(cJSON *object, const struct plan *plan,
 {
     cJSON *list = cJSON_AddArrayToObject(object, "memory");
     for (size_t i = 0; list != NULL && i < header->processor_count; i++) {
-        bool used = false;
-        for (size_t s = 0; s < plan->stream_count; s++)
-            used = used || plan->streams[s].processor == i;
+        bool used = plan->main_stream[i] != PLAN_NONE;
         if (used &&
             !add_processor_memory(list, &header->processors[i], &totals->processors[i]))
             return false;
@@ -165,9 +165,8 @@ static double busy_fraction(const struct plan *plan, const struct trace_header *
     double busy_s = 0;
     for (size_t i = 0; i < header->processor_count; i++)
         busy_s += totals->processors[i].busy_s;
-    return totals->time_s > 0 && plan->stream_count > 0
-               ? busy_s / (totals->time_s * (double)plan->stream_count)
-               : 0;
+    size_t used = plan_processors_used(plan);
+    return totals->time_s > 0 && used > 0 ? busy_s / (totals->time_s * (double)used) : 0;
 }
 
 static bool add_totals(cJSON *object, const struct experiment *e, const struct plan *plan,
@@ -175,7 +174,7 @@ static bool add_totals(cJSON *object, const struct experiment *e, const struct p
 {
     double steps = (double)e->steps;
     double samples = steps * (double)plan->batch;
-    return summary_add_u64(object, "processors", plan->stream_count) &&
+    return summary_add_u64(object, "processors", plan_processors_used(plan)) &&
            summary_add_u64(object, "steps", e->steps) &&
            add_number(object, "time_s", totals->time_s) &&
            add_number(object, "time_per_step_s", totals->time_s / steps) &&

@@ -66,6 +66,7 @@ void executor_waited(struct walker *w, const char *for_what, double since_s)
     struct event event = {.kind = EVENT_WAIT,
                           .name = for_what,
                           .processor = w->processor,
+                          .stream = w->stream != NULL ? w->stream->number : 0,
                           .layer = EVENT_NONE,
                           .edge = EVENT_NONE,
                           .step = w->step,
@@ -75,18 +76,38 @@ void executor_waited(struct walker *w, const char *for_what, double since_s)
     executor_emit(w->executor, &event);
 }
 
+static void walk_instruction(struct walker *w, const struct instruction *i)
+{
+    switch (i->operation) {
+    case OP_SEND:
+        execute_send(w, i);
+        break;
+    case OP_RECEIVE:
+        execute_receive(w, i);
+        break;
+    case OP_POLL:
+        execute_poll(w, i);
+        break;
+    case OP_COLLECTIVE:
+        execute_collective(w, i);
+        break;
+    case OP_BARRIER:
+        execute_barrier(w, i);
+        break;
+    default:
+        execute_compute(w, i);
+    }
+}
+
 static void walk_code(struct walker *w, const struct code *code)
 {
     struct executor *x = w->executor;
     for (size_t i = 0; i < code->count && !x->failed; i++) {
         w->at = &code->instructions[i];
-        x->steps[w->processor] = w->step;
-        if (w->at->operation == OP_SEND)
-            execute_send(w, w->at);
-        else if (w->at->operation == OP_RECEIVE)
-            execute_receive(w, w->at);
-        else
-            execute_compute(w, w->at);
+        if (w->stream->number == 0)
+            x->steps[w->processor] = w->step;
+        if (plan_takes_place(x->plan, w->at, w->step, x->execution->steps))
+            walk_instruction(w, w->at);
     }
 }
 
@@ -99,7 +120,6 @@ static void walk_stream(void *walker)
         w->step = step;
         walk_code(w, &w->stream->body);
     }
-    walk_code(w, &w->stream->epilogue);
     w->finished = true;
 }
 
@@ -190,6 +210,7 @@ static bool run(struct executor *x, struct execution_result *result, struct erro
     result->time_s = machine_now_s();
     if (x->failed || !all_finished(x, error))
         return false;
+    edges_settle(x);
     resident_memory(x, false);
     if (x->failed)
         return false;
@@ -219,7 +240,7 @@ bool execute(const struct execution *execution, struct execution_result *result,
 {
     struct executor x = {.execution = execution, .plan = execution->plan, .error = error};
     *result = (struct execution_result){0};
-    bool done = charges_create(&x, error) && edges_create(&x, error);
+    bool done = charges_create(&x, error) && edges_create(&x, error) && barriers_create(&x, error);
     if (done) {
         x.occupancy = occupancy_create(platform_processor_count(execution->platform), error);
         x.ledger = ledger_create(execution->header, error);
@@ -238,6 +259,7 @@ bool execute(const struct execution *execution, struct execution_result *result,
     machine_free(x.machine);
     ledger_free(x.ledger);
     occupancy_free(x.occupancy);
+    barriers_free(&x);
     edges_free(&x);
     charges_free(&x);
     return done;

@@ -27,16 +27,28 @@ struct part_state {
     uint64_t updates; /* done */
 };
 
+/* What is known of a message besides its scalars. */
+struct letter {
+    uint64_t step, micro_batch, bytes;
+};
+
 struct edge_state {
     scalar *messages;  /* capacity x message_count; NULL in a cost-only run */
-    uint64_t sent, arrived, received; /* messages so far; a message's place is number % capacity */
-    uint64_t carried;  /* by the edge's carrier, see below */
+    struct letter *letters; /* capacity */
+    /* Messages so far: put in, taken up for transfer, arrived, taken out. A message's
+     * place is its number % capacity. */
+    uint64_t sent, carried, arrived, received;
     struct gate *sender, *receiver; /* who waits, or NULL */
-    /* Where the sender overlaps compute and exchange, an actor of its own carries the
-     * edge's messages in order. */
+    /* Where the sender goes on while a message travels, an actor of the edge's own
+     * carries the messages in order. */
     bool has_carrier;
     struct gate *carrier_gate;
     bool carrier_waits;
+};
+
+struct barrier_state {
+    uint32_t here;
+    struct gate **waiting; /* members - 1 */
 };
 
 struct executor;
@@ -61,6 +73,7 @@ struct executor {
     struct ledger *ledger;
     struct part_state *parts;
     struct edge_state *edges;
+    struct barrier_state *barriers;
     struct walker *walkers; /* one a stream, then one an edge */
     uint64_t *steps;        /* a processor: the step that its main stream is in */
     bool training;          /* a trainer is there and memory has sufficed so far */
@@ -89,7 +102,23 @@ bool edges_create(struct executor *x, struct error *error);
 void edges_free(struct executor *x);
 void execute_send(struct walker *w, const struct instruction *instruction);
 void execute_receive(struct walker *w, const struct instruction *instruction);
+void execute_poll(struct walker *w, const struct instruction *instruction);
+/* Messages still under way when all streams are done are given up. */
+void edges_settle(struct executor *x);
 void carry_messages(void *walker); /* a carrier's whole life */
+/* For collectives: room in the queue, then the message's number; its scalars; off it goes. */
+uint64_t message_begin(struct walker *w, uint32_t edge, const struct letter *letter);
+scalar *message_at(const struct executor *x, uint32_t edge, uint64_t number);
+void message_dispatch(struct walker *w, uint32_t edge, uint64_t number);
+/* Waits for the next message and gives its number; message_end takes it out. */
+uint64_t message_await(struct walker *w, uint32_t edge);
+void message_end(struct walker *w, uint32_t edge);
+
+/* executor_together.c: what several streams do together. */
+bool barriers_create(struct executor *x, struct error *error);
+void barriers_free(struct executor *x);
+void execute_barrier(struct walker *w, const struct instruction *instruction);
+void execute_collective(struct walker *w, const struct instruction *instruction);
 
 static inline uint64_t run_micro_batch(const struct walker *w,
                                        const struct instruction *instruction)

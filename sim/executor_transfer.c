@@ -23,9 +23,13 @@ bool edges_create(struct executor *x, struct error *error)
     for (size_t i = 0; i < plan->edge_count; i++) {
         const struct edge *edge = &plan->edges[i];
         struct edge_state *state = &x->edges[i];
-        state->has_carrier = processor_of(x, edge->from_processor)->overlap &&
-                             edge->from_processor != edge->to_processor;
+        state->has_carrier =
+            (processor_of(x, edge->from_processor)->overlap || edge->background) &&
+            edge->from_processor != edge->to_processor;
         uint64_t scalars;
+        state->letters = checked_calloc((size_t)edge->capacity, sizeof *state->letters);
+        if (state->letters == NULL)
+            return error_memory(error, "messages");
         if (x->execution->trainer == NULL)
             continue;
         if (!checked_multiply(edge->capacity, edge->message_count, &scalars))
@@ -39,12 +43,14 @@ bool edges_create(struct executor *x, struct error *error)
 
 void edges_free(struct executor *x)
 {
-    for (size_t i = 0; x->edges != NULL && i < x->plan->edge_count; i++)
+    for (size_t i = 0; x->edges != NULL && i < x->plan->edge_count; i++) {
         free(x->edges[i].messages);
+        free(x->edges[i].letters);
+    }
     free(x->edges);
 }
 
-static scalar *message_at(const struct executor *x, uint32_t edge, uint64_t number)
+scalar *message_at(const struct executor *x, uint32_t edge, uint64_t number)
 {
     const struct edge *e = &x->plan->edges[edge];
     return x->edges[edge].messages + (number % e->capacity) * e->message_count;
@@ -82,13 +88,32 @@ static double sync_s(const struct executor *x, const struct edge *edge)
     return edge->from_processor == edge->to_processor ? 0 : fmax(a, b);
 }
 
-/* Carries message `number` of the edge to the receiver's queue. An edge carries one
- * message a micro-batch, in order, so the number is also the micro-batch's. */
+static void tell_transfer(struct executor *x, uint32_t index, const struct letter *letter,
+                          double start_s)
+{
+    const struct edge *edge = &x->plan->edges[index];
+    struct event event = {.kind = EVENT_TRANSFER,
+                          .name = payload_name(edge->payload),
+                          .processor = edge->from_processor,
+                          .layer = EVENT_NONE,
+                          .edge = index,
+                          .step = letter->step,
+                          .micro_batch = letter->micro_batch,
+                          .start_s = start_s,
+                          .end_s = machine_now_s(),
+                          .bytes = letter->bytes};
+    executor_emit(x, &event);
+}
+
+/* Carries message `number` of the edge to the receiver's queue. Inside a processor
+ * nothing travels. */
 static void carry(struct walker *w, uint32_t index, uint64_t number)
 {
     struct executor *x = w->executor;
     const struct edge *edge = &x->plan->edges[index];
     struct edge_state *state = &x->edges[index];
+    const struct letter letter = state->letters[number % edge->capacity];
+    bool travels = edge->from_processor != edge->to_processor;
     uint32_t held[2];
     bool holds = hold_processors(x, edge, held);
     double asked_s = machine_now_s();
@@ -96,28 +121,18 @@ static void carry(struct walker *w, uint32_t index, uint64_t number)
         occupancy_acquire(x->occupancy, USAGE_EXCHANGE, held[0], held[1], w->gate);
     if (!state->has_carrier)
         executor_waited(w, "wait for receiver", asked_s);
-    executor_allocate(x, edge->to_processor, MEMORY_QUEUE, edge->message_bytes);
+    state->carried = number + 1;
+    executor_allocate(x, edge->to_processor, MEMORY_QUEUE, letter.bytes);
     double start_s = machine_now_s();
-    if (edge->from_processor != edge->to_processor &&
-        !machine_transfer(x->machine, index, edge->message_bytes, sync_s(x, edge)))
+    if (travels && !machine_transfer(x->machine, index, letter.bytes, sync_s(x, edge)))
         executor_fail(x, STATUS_IMPOSSIBLE, "a transfer failed");
     if (holds)
         occupancy_release(x->occupancy, USAGE_EXCHANGE, held[0], held[1]);
     if (state->has_carrier)
-        executor_release(x, edge->from_processor, MEMORY_QUEUE, edge->message_bytes);
+        executor_release(x, edge->from_processor, MEMORY_QUEUE, letter.bytes);
     state->arrived = number + 1;
-    struct event event = {.kind = EVENT_TRANSFER,
-                          .name = payload_name(edge->payload),
-                          .processor = edge->from_processor,
-                          .layer = EVENT_NONE,
-                          .edge = index,
-                          .step = number / x->plan->micro_batches,
-                          .micro_batch = number % x->plan->micro_batches,
-                          .start_s = start_s,
-                          .end_s = machine_now_s(),
-                          .bytes = edge->message_bytes,
-                          .memory_after_bytes = ledger_total(x->ledger, edge->from_processor)};
-    executor_emit(x, &event);
+    if (travels)
+        tell_transfer(x, index, &letter, start_s);
     wake(&state->receiver);
 }
 
@@ -127,60 +142,124 @@ void carry_messages(void *walker)
     struct executor *x = w->executor;
     struct edge_state *state = &x->edges[w->edge];
     while (!x->failed) {
-        if (state->carried == state->sent) {
-            state->carrier_waits = true;
-            gate_wait(w->gate);
+        if (state->carried < state->sent) {
+            carry(w, w->edge, state->carried);
             continue;
         }
-        carry(w, w->edge, state->carried++);
+        state->carrier_waits = true;
+        gate_wait(w->gate);
     }
 }
 
-void execute_send(struct walker *w, const struct instruction *instruction)
+uint64_t message_begin(struct walker *w, uint32_t index, const struct letter *letter)
 {
-    struct executor *x = w->executor;
-    const struct edge *edge = &x->plan->edges[instruction->target];
-    struct edge_state *state = &x->edges[instruction->target];
+    const struct edge *edge = &w->executor->plan->edges[index];
+    struct edge_state *state = &w->executor->edges[index];
     double asked_s = machine_now_s();
     while (state->sent - state->received >= edge->capacity)
         wait_on(&state->sender, w->gate);
     executor_waited(w, "wait for queue space", asked_s);
-    uint64_t number = state->sent++;
-    if (x->training)
-        trainer_pack(x->execution->trainer, instruction->target,
-                     run_micro_batch(w, instruction),
-                     message_at(x, instruction->target, number));
+    state->letters[state->sent % edge->capacity] = *letter;
+    return state->sent++;
+}
+
+void message_dispatch(struct walker *w, uint32_t index, uint64_t number)
+{
+    struct executor *x = w->executor;
+    const struct edge *edge = &x->plan->edges[index];
+    struct edge_state *state = &x->edges[index];
     if (!state->has_carrier) {
-        carry(w, instruction->target, number);
+        carry(w, index, number);
         return;
     }
-    executor_allocate(x, edge->from_processor, MEMORY_QUEUE, edge->message_bytes);
+    executor_allocate(x, edge->from_processor, MEMORY_QUEUE,
+                      state->letters[number % edge->capacity].bytes);
     if (state->carrier_waits) {
         state->carrier_waits = false;
         gate_open(state->carrier_gate);
     }
 }
 
-/* What came in becomes the slot's input; gradients and predictions become workspace,
- * which is counted there already. */
-void execute_receive(struct walker *w, const struct instruction *instruction)
+uint64_t message_await(struct walker *w, uint32_t index)
 {
-    struct executor *x = w->executor;
-    const struct edge *edge = &x->plan->edges[instruction->target];
-    struct edge_state *state = &x->edges[instruction->target];
     static const char *const waits[PAYLOAD_COUNT] = {
-        "wait for activations", "wait for gradients", "wait for predictions"};
+        [PAYLOAD_ACTIVATIONS] = "wait for activations",
+        [PAYLOAD_GRADIENTS] = "wait for gradients",
+        [PAYLOAD_PREDICTIONS] = "wait for predictions",
+        [PAYLOAD_PARAMETERS] = "wait for parameters",
+        [PAYLOAD_PIECES] = "wait for pieces",
+        [PAYLOAD_SIGNAL] = "wait for other stream",
+    };
+    struct edge_state *state = &w->executor->edges[index];
     double asked_s = machine_now_s();
     while (state->arrived == state->received)
         wait_on(&state->receiver, w->gate);
-    executor_waited(w, waits[edge->payload], asked_s);
-    if (x->training)
-        trainer_unpack(x->execution->trainer, instruction->target,
-                       run_micro_batch(w, instruction),
-                       message_at(x, instruction->target, state->received));
-    executor_release(x, w->processor, MEMORY_QUEUE, edge->message_bytes);
-    if (edge->payload == PAYLOAD_ACTIVATIONS)
-        executor_allocate(x, w->processor, MEMORY_STASH, edge->message_bytes);
+    executor_waited(w, waits[w->executor->plan->edges[index].payload], asked_s);
+    return state->received;
+}
+
+void message_end(struct walker *w, uint32_t index)
+{
+    struct executor *x = w->executor;
+    const struct edge *edge = &x->plan->edges[index];
+    struct edge_state *state = &x->edges[index];
+    executor_release(x, edge->to_processor, MEMORY_QUEUE,
+                     state->letters[state->received % edge->capacity].bytes);
     state->received++;
     wake(&state->sender);
+}
+
+void execute_send(struct walker *w, const struct instruction *i)
+{
+    struct executor *x = w->executor;
+    uint64_t micro_batch = run_micro_batch(w, i);
+    const struct letter letter = {.step = micro_batch / x->plan->micro_batches,
+                                  .micro_batch = micro_batch % x->plan->micro_batches,
+                                  .bytes = x->plan->edges[i->target].message_bytes};
+    uint64_t number = message_begin(w, i->target, &letter);
+    if (x->training)
+        trainer_pack(x->execution->trainer, i->target, micro_batch,
+                     message_at(x, i->target, number));
+    message_dispatch(w, i->target, number);
+}
+
+/* What came in becomes the slot's input; gradients, predictions and parameters have their
+ * place already. */
+void execute_receive(struct walker *w, const struct instruction *i)
+{
+    struct executor *x = w->executor;
+    const struct edge *edge = &x->plan->edges[i->target];
+    uint64_t number = message_await(w, i->target);
+    if (x->training)
+        trainer_unpack(x->execution->trainer, i->target, run_micro_batch(w, i),
+                       message_at(x, i->target, number));
+    message_end(w, i->target);
+    if (edge->payload == PAYLOAD_ACTIVATIONS)
+        executor_allocate(x, w->processor, MEMORY_STASH, edge->message_bytes);
+}
+
+void execute_poll(struct walker *w, const struct instruction *i)
+{
+    struct executor *x = w->executor;
+    struct edge_state *state = &x->edges[i->target];
+    while (state->received < state->arrived) {
+        if (x->training && state->received + 1 == state->arrived)
+            trainer_unpack(x->execution->trainer, i->target, run_micro_batch(w, i),
+                           message_at(x, i->target, state->received));
+        message_end(w, i->target);
+    }
+}
+
+void edges_settle(struct executor *x)
+{
+    for (uint32_t i = 0; i < x->plan->edge_count; i++) {
+        const struct edge *edge = &x->plan->edges[i];
+        struct edge_state *state = &x->edges[i];
+        for (uint64_t n = state->arrived; state->has_carrier && n < state->sent; n++)
+            executor_release(x, edge->from_processor, MEMORY_QUEUE,
+                             state->letters[n % edge->capacity].bytes);
+        for (; state->received < state->carried; state->received++)
+            executor_release(x, edge->to_processor, MEMORY_QUEUE,
+                             state->letters[state->received % edge->capacity].bytes);
+    }
 }

@@ -7,12 +7,14 @@
 #include <string.h>
 
 extern const struct method_kind method_backprop, method_pipeline, method_local,
+    method_data_parallel,
     method_codistillation;
 
 static const struct method_kind *const kinds[] = {
     &method_backprop,
     &method_pipeline,
     &method_local,
+    &method_data_parallel,
     &method_codistillation,
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0], MAX_KEYS = 32 };
@@ -138,18 +140,36 @@ struct method *method_read(const struct json_at *at, struct error *error)
     return method;
 }
 
-struct method *method_read_inner(const struct json_at *at, struct error *error)
+/* What only the outermost method decides. */
+static bool check_inner(const struct json_at *inner, const struct method *method,
+                        bool combining, struct error *error)
+{
+    if (method->placement != NULL)
+        return json_fail(inner, error, "\"placement\" belongs to the outermost method");
+    if (method->kind->combines && !combining)
+        return json_fail(inner, error, "a \"%s\" cannot be inside this method; put it outside",
+                         method->kind->name);
+    return true;
+}
+
+struct method *method_read_inner(const struct json_at *at, bool combining,
+                                 struct error *error)
 {
     struct json_at inner;
-    if (json_optional(at, "inner", &inner))
-        return method_read(&inner, error);
-    cJSON *fallback = cJSON_CreateString(method_backprop.name);
-    if (fallback == NULL || !cJSON_AddItemToObject(at->node, "inner", fallback)) {
-        error_memory(error, "method");
+    if (!json_optional(at, "inner", &inner)) {
+        cJSON *fallback = cJSON_CreateString(method_backprop.name);
+        if (fallback == NULL || !cJSON_AddItemToObject(at->node, "inner", fallback)) {
+            error_memory(error, "method");
+            return NULL;
+        }
+        json_optional(at, "inner", &inner);
+    }
+    struct method *method = method_read(&inner, error);
+    if (method != NULL && !check_inner(&inner, method, combining, error)) {
+        method_free(method);
         return NULL;
     }
-    json_optional(at, "inner", &inner);
-    return method_read(&inner, error);
+    return method;
 }
 
 void method_free(struct method *method)

@@ -58,6 +58,7 @@ struct method_kind {
     /* The programs of the copies [first, end) that layout made. */
     bool (*emit)(const struct method *method, struct planner *planner, uint32_t first,
                  uint32_t end, struct error *error);
+    bool combines; /* several copies of the model, each trained by an inner method */
 };
 
 size_t method_kind_count(void);
@@ -73,7 +74,8 @@ struct plan *method_plan(const struct method *method, const struct setting *sett
 
 /* For kinds: the next processor of the placement. */
 bool planner_place(struct planner *planner, uint32_t *processor, struct error *error);
-/* For kinds: the member "inner". */
-struct method *method_read_inner(const struct json_at *at, struct error *error);
+/* For kinds: the member "inner", backprop by default. `combining`: may itself combine. */
+struct method *method_read_inner(const struct json_at *at, bool combining,
+                                 struct error *error);
 
 #endif

@@ -9,15 +9,27 @@
 const char *operation_name(enum operation operation)
 {
     static const char *const names[OP_COUNT] = {
-        "load",    "forward", "recompute",      "loss",            "backward", "backward input",
-        "backward weight", "send",    "receive", "all-reduce", "update",
+        [OP_LOAD] = "load",
+        [OP_FORWARD] = "forward",
+        [OP_RECOMPUTE] = "recompute",
+        [OP_LOSS] = "loss",
+        [OP_BACKWARD] = "backward",
+        [OP_BACKWARD_INPUT] = "backward input",
+        [OP_BACKWARD_WEIGHT] = "backward weight",
+        [OP_SEND] = "send",
+        [OP_RECEIVE] = "receive",
+        [OP_POLL] = "poll",
+        [OP_COLLECTIVE] = "collective",
+        [OP_BARRIER] = "barrier",
+        [OP_UPDATE] = "update",
     };
     return names[operation];
 }
 
 const char *payload_name(enum payload payload)
 {
-    static const char *const names[PAYLOAD_COUNT] = {"activations", "gradients", "predictions"};
+    static const char *const names[PAYLOAD_COUNT] = {
+        "activations", "gradients", "predictions", "parameters", "pieces", "signal"};
     return names[payload];
 }
 
@@ -49,8 +61,14 @@ void plan_free(struct plan *plan)
     for (size_t i = 0; i < plan->stream_count; i++) {
         code_free(&plan->streams[i].prologue);
         code_free(&plan->streams[i].body);
-        code_free(&plan->streams[i].epilogue);
     }
+    for (size_t i = 0; i < plan->collective_count; i++) {
+        free(plan->collectives[i].parts);
+        free(plan->collectives[i].edges);
+    }
+    free(plan->collectives);
+    free(plan->barriers);
+    free(plan->main_stream);
     free(plan->copies);
     free(plan->parts);
     free(plan->edges);
@@ -100,13 +118,24 @@ static bool message_count(const struct plan *plan, uint32_t from_part, enum payl
     case PAYLOAD_PREDICTIONS:
         per_sample = shape_count(model_value_shape(plan->model, from->logits_value));
         break;
-    case PAYLOAD_COUNT:
+    case PAYLOAD_PARAMETERS:
+        *count = plan_part_parameters(plan, from);
+        return true;
+    default: /* signals carry nothing; pieces are sized by their collective */
         break;
     }
     if (!checked_multiply(per_sample, plan->micro_batch, count))
         return error_set(error, STATUS_BAD_INPUT, "%s: a message exceeds 2^64 scalars",
                          plan->name);
     return true;
+}
+
+uint64_t plan_word_bytes(const struct plan *plan, enum payload payload)
+{
+    /* Gradients of activations travel in the activations' format. */
+    return number_format_bytes(payload == PAYLOAD_PARAMETERS ? plan->precision.weights
+                               : payload == PAYLOAD_PIECES   ? plan->precision.gradients
+                                                             : plan->precision.activations);
 }
 
 bool plan_add_edge(struct plan *plan, uint32_t from_part, uint32_t to_part,
@@ -123,8 +152,7 @@ bool plan_add_edge(struct plan *plan, uint32_t from_part, uint32_t to_part,
     };
     if (!message_count(plan, from_part, payload, &edge.message_count, error))
         return false;
-    /* Gradients of activations travel in the activations' format. */
-    if (!checked_multiply(edge.message_count, number_format_bytes(plan->precision.activations),
+    if (!checked_multiply(edge.message_count, plan_word_bytes(plan, payload),
                           &edge.message_bytes))
         return error_set(error, STATUS_BAD_INPUT, "%s: a message exceeds 2^64 bytes",
                          plan->name);
@@ -132,21 +160,66 @@ bool plan_add_edge(struct plan *plan, uint32_t from_part, uint32_t to_part,
                   &edge, index, error);
 }
 
+static bool main_streams(struct plan *plan, struct error *error)
+{
+    if (plan->main_stream != NULL)
+        return true;
+    plan->main_stream = checked_calloc(plan->processor_count, sizeof *plan->main_stream);
+    if (plan->main_stream == NULL)
+        return error_memory(error, "streams");
+    for (size_t i = 0; i < plan->processor_count; i++)
+        plan->main_stream[i] = PLAN_NONE;
+    return true;
+}
+
 bool plan_stream(struct plan *plan, uint32_t processor, struct stream **stream,
                  struct error *error)
 {
-    for (size_t i = 0; i < plan->stream_count; i++)
-        if (plan->streams[i].processor == processor) {
-            *stream = &plan->streams[i];
-            return true;
-        }
+    struct stream fresh = {.processor = processor};
+    if (!main_streams(plan, error))
+        return false;
+    uint32_t *index = &plan->main_stream[processor];
+    if (*index == PLAN_NONE &&
+        !append((void **)&plan->streams, &plan->stream_count, &plan->stream_capacity,
+                sizeof fresh, &fresh, index, error))
+        return false;
+    *stream = &plan->streams[*index];
+    return true;
+}
+
+bool plan_add_stream(struct plan *plan, uint32_t processor, struct stream **stream,
+                     struct error *error)
+{
     struct stream fresh = {.processor = processor};
     uint32_t index = 0;
+    for (size_t i = 0; i < plan->stream_count; i++)
+        fresh.number += plan->streams[i].processor == processor;
     if (!append((void **)&plan->streams, &plan->stream_count, &plan->stream_capacity,
                 sizeof fresh, &fresh, &index, error))
         return false;
     *stream = &plan->streams[index];
     return true;
+}
+
+bool plan_add_barrier(struct plan *plan, uint32_t members, uint32_t *index,
+                      struct error *error)
+{
+    const struct barrier barrier = {members};
+    return append((void **)&plan->barriers, &plan->barrier_count, &plan->barrier_capacity,
+                  sizeof barrier, &barrier, index, error);
+}
+
+size_t plan_processors_used(const struct plan *plan)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < plan->stream_count; i++)
+        used += plan->streams[i].number == 0;
+    return used;
+}
+
+void code_every(struct code *code, uint64_t every)
+{
+    code->instructions[code->count - 1].every = every;
 }
 
 bool code_add(struct code *code, enum operation operation, uint32_t part, uint32_t target,
@@ -207,11 +280,17 @@ bool plan_part_memory(const struct plan *plan, const struct part *part,
         model_transient_count(plan->model, part->first_layer, part->end_layer);
     uint64_t fixed = 0;
     memset(memory, 0, sizeof *memory);
+    uint64_t versions = part->weight_versions > 1 ? part->weight_versions : 1;
     uint64_t trained = part->trains ? parameters : 0;
-    bool fits = sized(parameters, 1, plan->precision.weights, &memory->weights_bytes) &&
-                sized(trained, 1, plan->precision.gradients, &memory->gradients_bytes) &&
-                checked_multiply(trained, plan->optimizer_words, &trained) &&
-                sized(trained, 1, plan->precision.optimizer, &memory->optimizer_bytes) &&
+    uint64_t shard = trained;
+    if (part->shards > 1) /* the largest, which is the first */
+        shard = trained / part->shards + (trained % part->shards != 0);
+    uint64_t gradients = part->shard_gradients ? shard : trained;
+    bool fits = sized(parameters, versions, plan->precision.weights,
+                      &memory->weights_bytes) &&
+                sized(gradients, 1, plan->precision.gradients, &memory->gradients_bytes) &&
+                sized(shard, plan->optimizer_words, plan->precision.optimizer,
+                      &memory->optimizer_bytes) &&
                 sized(input, samples, words, &memory->input_bytes) &&
                 sized(kept_input_count(plan, part), samples, words,
                       &memory->kept_input_bytes) &&
@@ -230,12 +309,23 @@ bool plan_part_memory(const struct plan *plan, const struct part *part,
     return true;
 }
 
+bool plan_takes_place(const struct plan *plan, const struct instruction *i, uint64_t step,
+                      uint64_t steps)
+{
+    if (i->every > 1 && (step + 1) % i->every != 0)
+        return false;
+    if (i->micro_batch < 0)
+        return (uint64_t)-i->micro_batch <= step * plan->micro_batches;
+    return (uint64_t)i->micro_batch < (steps - step) * plan->micro_batches;
+}
+
 void instruction_text(const struct plan *plan, const struct instruction *instruction,
                       char *text, size_t bytes)
 {
     const char *name = operation_name(instruction->operation);
     const struct part *part = &plan->parts[instruction->part];
-    bool talks = instruction->operation == OP_SEND || instruction->operation == OP_RECEIVE;
+    bool talks = instruction->operation == OP_SEND || instruction->operation == OP_RECEIVE ||
+                 instruction->operation == OP_POLL;
     if (talks) {
         const struct edge *edge = &plan->edges[instruction->target];
         snprintf(text, bytes, "%s %s of micro-batch %lld, processor %u to %u", name,

@@ -24,30 +24,42 @@ enum operation {
     OP_BACKWARD_WEIGHT, /* only the gradient of the weights */
     OP_SEND,            /* into an edge's queue; waits while it is full */
     OP_RECEIVE,         /* from an edge's queue; waits while it is empty */
-    OP_COLLECTIVE,      /* take part in a collective */
+    OP_POLL,            /* take the newest message that has arrived, if any; drop older ones */
+    OP_COLLECTIVE,      /* take part in a collective, all its rounds */
+    OP_BARRIER,         /* wait until all members are here */
     OP_UPDATE,
     OP_COUNT
 };
 const char *operation_name(enum operation operation);
 
-/* micro_batch counts within the step; in a prologue or epilogue, and for look-ahead in the
- * body, it may be negative or exceed the step's count: the neighbouring steps' ones. */
+/* micro_batch counts within the step, and may be negative or exceed the step's count: the
+ * neighbouring steps' ones (a prologue counts from step 0). An instruction whose
+ * micro-batch lies before the run's first or after its last is skipped, so that a method
+ * may look ahead without knowing where the run ends. */
 struct instruction {
     enum operation operation;
     uint32_t part;
-    uint32_t target; /* edge (SEND, RECEIVE) or collective; else PLAN_NONE */
+    uint32_t target; /* edge (SEND, RECEIVE, POLL), collective, barrier; else PLAN_NONE */
     int64_t micro_batch;
+    uint64_t every;  /* > 1: only in steps with (step + 1) % every == 0 */
 };
 
-/* The instructions of one actor of one processor: a prologue once, the body once a step,
- * an epilogue once. Stream 0 of a processor is its main one. */
+/* The instructions of one actor of one processor: a prologue once, then the body once a
+ * step. A processor's first stream is its main one; further ones run beside it and talk
+ * to it through edges of the processor to itself. */
 struct code {
     struct instruction *instructions;
     size_t count, capacity;
 };
 struct stream {
     uint32_t processor;
-    struct code prologue, body, epilogue;
+    uint32_t number; /* of the processor's streams */
+    struct code prologue, body;
+};
+
+/* Streams that go on together. */
+struct barrier {
+    uint32_t members;
 };
 
 /* Which samples a copy of the model sees, and which initial weights it has. */
@@ -82,14 +94,27 @@ struct part {
     uint32_t slots;          /* micro-batches whose stash is held at once */
     uint32_t activation_in, activation_out; /* edges, or PLAN_NONE */
     uint32_t gradient_from, gradient_to;
-    uint32_t collective;     /* all-reduce of its gradients before the update */
+    uint32_t collective;     /* of its gradients, before the update */
+    uint32_t gather;         /* collective of its parameters, after the update */
+    uint64_t gather_every;   /* in every so many steps */
+    uint32_t shard, shards;  /* of the optimiser's state; shards 0 or 1: all of it */
+    bool shard_gradients;    /* keeps only its shard of the summed gradients */
+    uint32_t weight_versions;/* weights kept at once (weight stashing); 0 or 1: one */
     uint32_t *teacher_edges; /* predictions that come in, one an other model */
     uint32_t *pupil_edges;   /* predictions that go out */
     size_t teacher_count, pupil_count;
     struct teaching teaching;
 };
 
-enum payload { PAYLOAD_ACTIVATIONS, PAYLOAD_GRADIENTS, PAYLOAD_PREDICTIONS, PAYLOAD_COUNT };
+enum payload {
+    PAYLOAD_ACTIVATIONS,
+    PAYLOAD_GRADIENTS,   /* of activations */
+    PAYLOAD_PREDICTIONS, /* logits */
+    PAYLOAD_PARAMETERS,  /* all weights of a part */
+    PAYLOAD_PIECES,      /* of a collective */
+    PAYLOAD_SIGNAL,      /* nothing: only that something is done */
+    PAYLOAD_COUNT
+};
 const char *payload_name(enum payload payload);
 
 /* A directed queue between two parts. */
@@ -98,8 +123,27 @@ struct edge {
     uint32_t from_processor, to_processor;
     enum payload payload;
     uint64_t capacity;       /* messages that may wait or be under way */
-    uint64_t message_count;  /* scalars of a message */
+    uint64_t message_count;  /* scalars of a message, at most */
     uint64_t message_bytes;
+    /* The sender goes on at once, even on a bulk-synchronous processor: an actor of the
+     * edge's own waits for the exchange. */
+    bool background;
+};
+
+/* What ranks do together with an array that each of them has: all gradients or all
+ * parameters of a part, or a stretch of them. */
+enum collective_goal { GOAL_ALL_REDUCE, GOAL_REDUCE_SCATTER, GOAL_ALL_GATHER };
+struct collective_algorithm;
+struct collective {
+    const struct collective_algorithm *algorithm;
+    enum collective_goal goal;
+    bool parameters;      /* else gradients */
+    bool average;         /* divide the sum by the number of ranks */
+    uint64_t first, count; /* scalars of the array */
+    uint32_t *parts;      /* one a rank */
+    uint32_t ranks;
+    uint32_t group;       /* ranks of a node, for hierarchical algorithms */
+    uint32_t *edges;      /* [ranks * ranks], from x to; PLAN_NONE where unused */
 };
 
 struct plan {
@@ -120,6 +164,11 @@ struct plan {
     size_t edge_count, edge_capacity;
     struct stream *streams;
     size_t stream_count, stream_capacity;
+    struct collective *collectives;
+    size_t collective_count, collective_capacity;
+    struct barrier *barriers;
+    size_t barrier_count, barrier_capacity;
+    uint32_t *main_stream;   /* a processor: its first stream, or PLAN_NONE */
     uint32_t models;
     size_t processor_count;  /* of the platform */
 };
@@ -131,15 +180,29 @@ bool plan_add_copy(struct plan *plan, const struct copy *copy, uint32_t *index,
                    struct error *error);
 bool plan_add_part(struct plan *plan, const struct part *part, uint32_t *index,
                    struct error *error);
+/* Bytes of a scalar of a message. */
+uint64_t plan_word_bytes(const struct plan *plan, enum payload payload);
 /* The message's size follows from the payload and the parts. Sets nothing in the parts. */
 bool plan_add_edge(struct plan *plan, uint32_t from_part, uint32_t to_part,
                    enum payload payload, uint64_t capacity, uint32_t *index,
                    struct error *error);
-/* The processor's main stream, made when first asked for. */
+/* The processor's main stream, made when first asked for. Valid until a stream is added. */
 bool plan_stream(struct plan *plan, uint32_t processor, struct stream **stream,
                  struct error *error);
+/* A further stream of a processor that has its main one. */
+bool plan_add_stream(struct plan *plan, uint32_t processor, struct stream **stream,
+                     struct error *error);
+bool plan_add_barrier(struct plan *plan, uint32_t members, uint32_t *index,
+                      struct error *error);
+/* Copies parts; adds the edges that the algorithm uses. */
+bool plan_add_collective(struct plan *plan, const struct collective *collective,
+                         uint32_t *index, struct error *error);
+/* The processors that have a stream. */
+size_t plan_processors_used(const struct plan *plan);
 bool code_add(struct code *code, enum operation operation, uint32_t part, uint32_t target,
               int64_t micro_batch, struct error *error);
+/* Makes the instruction added last one of every so many steps. */
+void code_every(struct code *code, uint64_t every);
 
 /* Bytes of a part in the simulated machine's memory. */
 struct part_memory {
@@ -158,6 +221,10 @@ uint64_t plan_part_parameters(const struct plan *plan, const struct part *part);
  * instructions that wait for each other, what could not finish; also a stash slot used
  * twice, and a message that nobody takes. */
 bool plan_check(const struct plan *plan, struct error *error);
+
+/* Whether an instruction of a step's body takes place in this step of so many. */
+bool plan_takes_place(const struct plan *plan, const struct instruction *instruction,
+                      uint64_t step, uint64_t steps);
 
 /* "ipu1 instruction 4 (send activations of micro-batch 2 over edge 3)" style text. */
 void instruction_text(const struct plan *plan, const struct instruction *instruction,

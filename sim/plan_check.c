@@ -4,44 +4,58 @@
 #include "sim/plan.h"
 
 #include "base/checked.h"
+#include "sim/collective.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECKED_STEPS = 2 };
+enum { CHECKED_STEPS = 3 };
 
 struct cursor {
-    size_t code; /* 0 prologue, 1 .. CHECKED_STEPS bodies, then the epilogue, then done */
+    size_t code;   /* 0 prologue, then CHECKED_STEPS bodies, then done */
     size_t next;
+    /* inside a collective */
+    uint64_t round;
+    bool sent;
+    /* at a barrier */
+    bool arrived;
+    uint64_t generation;
 };
 
 struct queue {
-    uint64_t waiting;   /* messages */
+    uint64_t waiting; /* messages */
     uint64_t sent, received;
+    bool polled; /* what waits in it may be left */
+};
+
+struct meeting {
+    uint32_t here;
+    uint64_t generation;
 };
 
 struct checker {
     const struct plan *plan;
-    struct cursor *cursors;  /* a stream */
-    struct queue *queues;    /* an edge */
-    uint64_t *in_flight;     /* a part: stashed micro-batches */
+    struct cursor *cursors;   /* a stream */
+    struct queue *queues;     /* an edge */
+    struct meeting *meetings; /* a barrier */
+    uint64_t *in_flight;      /* a part: stashed micro-batches */
+    bool moved;               /* something went on, if only half an instruction */
 };
-
-static const struct code *code_at(const struct stream *stream, size_t code)
-{
-    if (code == 0)
-        return &stream->prologue;
-    return code <= CHECKED_STEPS ? &stream->body : &stream->epilogue;
-}
 
 static const struct instruction *current(const struct checker *c, size_t stream)
 {
     struct cursor *cursor = &c->cursors[stream];
-    while (cursor->code <= CHECKED_STEPS + 1) {
-        const struct code *code = code_at(&c->plan->streams[stream], cursor->code);
-        if (cursor->next < code->count)
-            return &code->instructions[cursor->next];
+    while (cursor->code <= CHECKED_STEPS) {
+        const struct stream *s = &c->plan->streams[stream];
+        const struct code *code = cursor->code == 0 ? &s->prologue : &s->body;
+        uint64_t step = cursor->code == 0 ? 0 : cursor->code - 1;
+        for (; cursor->next < code->count; cursor->next++) {
+            struct instruction i = code->instructions[cursor->next];
+            i.every = 0; /* rare ones are tried in every step */
+            if (plan_takes_place(c->plan, &i, step, CHECKED_STEPS))
+                return &code->instructions[cursor->next];
+        }
         cursor->code++;
         cursor->next = 0;
     }
@@ -70,34 +84,104 @@ static bool stash(struct checker *c, const struct instruction *i, struct error *
     return true;
 }
 
-/* Takes the step if it can be taken now. */
-static bool possible(struct checker *c, const struct instruction *i)
+static bool send(struct checker *c, uint32_t edge)
 {
-    if (i->operation == OP_SEND) {
-        struct queue *queue = &c->queues[i->target];
-        if (queue->waiting >= c->plan->edges[i->target].capacity)
-            return false;
-        queue->waiting++;
-        queue->sent++;
-    }
-    if (i->operation == OP_RECEIVE) {
-        struct queue *queue = &c->queues[i->target];
-        if (queue->waiting == 0)
-            return false;
-        queue->waiting--;
-        queue->received++;
-    }
+    struct queue *queue = &c->queues[edge];
+    if (queue->waiting >= c->plan->edges[edge].capacity)
+        return false;
+    queue->waiting++;
+    queue->sent++;
+    c->moved = true;
     return true;
 }
 
-static bool advance(struct checker *c, size_t stream, bool *moved, struct error *error)
+static bool receive(struct checker *c, uint32_t edge)
 {
-    for (const struct instruction *i = current(c, stream); i != NULL && possible(c, i);
-         i = current(c, stream)) {
+    struct queue *queue = &c->queues[edge];
+    if (queue->waiting == 0)
+        return false;
+    queue->waiting--;
+    queue->received++;
+    c->moved = true;
+    return true;
+}
+
+static bool poll(struct checker *c, uint32_t edge)
+{
+    struct queue *queue = &c->queues[edge];
+    queue->received += queue->waiting;
+    queue->waiting = 0;
+    queue->polled = true;
+    return true;
+}
+
+static bool meet(struct checker *c, struct cursor *cursor, uint32_t barrier)
+{
+    struct meeting *meeting = &c->meetings[barrier];
+    if (!cursor->arrived) {
+        cursor->arrived = c->moved = true;
+        cursor->generation = meeting->generation;
+        if (++meeting->here == c->plan->barriers[barrier].members) {
+            meeting->here = 0;
+            meeting->generation++;
+        }
+    }
+    if (meeting->generation == cursor->generation)
+        return false;
+    cursor->arrived = false;
+    return true;
+}
+
+/* As many rounds as can be taken now. */
+static bool take_rounds(struct checker *c, struct cursor *cursor, const struct instruction *i)
+{
+    const struct collective *collective = &c->plan->collectives[i->target];
+    uint32_t rank = collective_rank(collective, i->part);
+    uint64_t rounds = collective->algorithm->rounds(collective);
+    for (; cursor->round < rounds; cursor->round++) {
+        struct collective_move move = {0};
+        collective->algorithm->move(collective, rank, cursor->round, &move);
+        const uint32_t *edges = collective->edges;
+        if (move.sends && !cursor->sent &&
+            !send(c, edges[(size_t)rank * collective->ranks + move.to]))
+            return false;
+        cursor->sent = true;
+        if (move.receives && !receive(c, edges[(size_t)move.from * collective->ranks + rank]))
+            return false;
+        cursor->sent = false;
+    }
+    cursor->round = 0;
+    return true;
+}
+
+/* Takes the instruction if it can be taken now. */
+static bool possible(struct checker *c, struct cursor *cursor, const struct instruction *i)
+{
+    switch (i->operation) {
+    case OP_SEND:
+        return send(c, i->target);
+    case OP_RECEIVE:
+        return receive(c, i->target);
+    case OP_POLL:
+        return poll(c, i->target);
+    case OP_BARRIER:
+        return meet(c, cursor, i->target);
+    case OP_COLLECTIVE:
+        return take_rounds(c, cursor, i);
+    default:
+        return true;
+    }
+}
+
+static bool advance(struct checker *c, size_t stream, struct error *error)
+{
+    struct cursor *cursor = &c->cursors[stream];
+    for (const struct instruction *i = current(c, stream);
+         i != NULL && possible(c, cursor, i); i = current(c, stream)) {
         if (!stash(c, i, error))
             return false;
-        c->cursors[stream].next++;
-        *moved = true;
+        cursor->next++;
+        c->moved = true;
     }
     return true;
 }
@@ -127,7 +211,7 @@ static bool stuck(const struct checker *c, struct error *error)
 static bool left_over(const struct checker *c, struct error *error)
 {
     for (size_t e = 0; e < c->plan->edge_count; e++)
-        if (c->queues[e].waiting > 0)
+        if (c->queues[e].waiting > 0 && !c->queues[e].polled)
             return error_set(error, STATUS_BAD_INPUT,
                              "%s from processor %u to %u: %llu sent, only %llu received",
                              payload_name(c->plan->edges[e].payload),
@@ -139,13 +223,12 @@ static bool left_over(const struct checker *c, struct error *error)
 
 static bool walk(struct checker *c, struct error *error)
 {
-    bool moved = true;
-    while (moved) {
-        moved = false;
+    do {
+        c->moved = false;
         for (size_t s = 0; s < c->plan->stream_count; s++)
-            if (!advance(c, s, &moved, error))
+            if (!advance(c, s, error))
                 return false;
-    }
+    } while (c->moved);
     return stuck(c, error) && left_over(c, error);
 }
 
@@ -155,13 +238,15 @@ bool plan_check(const struct plan *plan, struct error *error)
         .plan = plan,
         .cursors = checked_calloc(plan->stream_count, sizeof *c.cursors),
         .queues = checked_calloc(plan->edge_count, sizeof *c.queues),
+        .meetings = checked_calloc(plan->barrier_count, sizeof *c.meetings),
         .in_flight = checked_calloc(plan->part_count, sizeof *c.in_flight),
     };
-    bool good = c.cursors != NULL && c.queues != NULL && c.in_flight != NULL
+    bool good = c.cursors != NULL && c.queues != NULL && c.meetings != NULL && c.in_flight != NULL
                     ? walk(&c, error)
                     : error_memory(error, "plan check");
     free(c.cursors);
     free(c.queues);
+    free(c.meetings);
     free(c.in_flight);
     return good;
 }

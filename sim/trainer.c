@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "engine/loss.h"
+#include "sim/collective.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@ enum { EVALUATION_BATCH = 250 };
 struct trainer_part {
     struct network *network;
     scalar *optimizer_state;
+    struct network_tensor *tensors; /* that its optimiser updates */
+    size_t tensor_count;
     int32_t *labels;      /* of one micro-batch */
     scalar **teachers;    /* logits of one micro-batch, one an incoming edge */
     size_t crossing_in[MODEL_MAX_CROSSING], crossing_in_count;
@@ -78,6 +81,35 @@ static void find_seeds(const struct trainer *t, const struct part *part,
         own->seeds[own->seed_count++] = own->crossing_out[i];
 }
 
+/* The tensors that the part's optimiser updates: all, or the stretch of its shard. */
+static bool create_tensors(const struct trainer *t, uint32_t index, struct error *error)
+{
+    const struct part *part = &t->plan->parts[index];
+    struct trainer_part *own = &t->parts[index];
+    size_t all, count;
+    const struct network_tensor *tensors = network_tensors(own->network, &all);
+    uint64_t first = 0, stretch;
+    network_parameters(own->network, &count);
+    stretch = count;
+    if (part->shards > 1)
+        collective_piece(count, part->shards, part->shard, &first, &stretch);
+    own->tensors = checked_calloc(all, sizeof *own->tensors);
+    if (own->tensors == NULL)
+        return error_memory(error, "tensors");
+    for (size_t i = 0; i < all; i++) {
+        struct network_tensor tensor = tensors[i];
+        uint64_t end = tensor.offset + tensor.count;
+        uint64_t from = tensor.offset > first ? tensor.offset : first;
+        end = end < first + stretch ? end : first + stretch;
+        if (end <= from)
+            continue;
+        tensor.offset = (size_t)from;
+        tensor.count = (size_t)(end - from);
+        own->tensors[own->tensor_count++] = tensor;
+    }
+    return true;
+}
+
 static bool create_part(struct trainer *t, uint32_t index, struct error *error)
 {
     const struct plan *plan = t->plan;
@@ -105,7 +137,7 @@ static bool create_part(struct trainer *t, uint32_t index, struct error *error)
     if (own->optimizer_state == NULL || own->labels == NULL)
         return error_memory(error, "training state");
     find_seeds(t, part, own);
-    return create_teachers(t, part, own, error);
+    return create_tensors(t, index, error) && create_teachers(t, part, own, error);
 }
 
 static bool create_evaluation(struct trainer *t, struct error *error)
@@ -162,6 +194,7 @@ void trainer_free(struct trainer *trainer)
             free(own->teachers[k]);
         free(own->teachers);
         free(own->optimizer_state);
+        free(own->tensors);
         free(own->labels);
         network_free(own->network);
     }
@@ -269,13 +302,11 @@ void trainer_update(struct trainer *t, uint32_t part, uint64_t step)
 {
     struct trainer_part *own = &t->parts[part];
     const struct copy *copy = &t->plan->copies[t->plan->parts[part].copy];
-    size_t tensor_count, count;
-    const struct network_tensor *tensors = network_tensors(own->network, &tensor_count);
-    scalar *parameters = network_parameters(own->network, &count);
-    if (count > 0)
-        optimizer_update(&t->options.optimizer, step, t->options.steps, tensors, tensor_count,
-                         parameters, network_parameter_gradients(own->network),
-                         own->optimizer_state);
+    scalar *parameters = network_parameters(own->network, NULL);
+    if (own->tensor_count > 0)
+        optimizer_update(&t->options.optimizer, step, t->options.steps, own->tensors,
+                         own->tensor_count, parameters,
+                         network_parameter_gradients(own->network), own->optimizer_state);
     network_zero_gradients(own->network);
     double rows = (double)t->data->labels * (double)t->plan->batch / (double)copy->shards;
     own->step_loss = own->loss_sum / rows;
@@ -314,8 +345,23 @@ static void copy_message(struct trainer *t, uint32_t edge, uint32_t part,
                     message, out);
 }
 
+/* All parameters of the part at one end of the edge, to or from the message. */
+static void copy_parameters(struct trainer *t, uint32_t part, scalar *message, bool out)
+{
+    size_t count;
+    scalar *own = network_parameters(t->parts[part].network, &count);
+    memcpy(out ? message : own, out ? own : message, count * sizeof *own);
+}
+
 void trainer_pack(struct trainer *t, uint32_t edge, uint64_t micro_batch, scalar *message)
 {
+    const struct edge *e = &t->plan->edges[edge];
+    if (e->payload == PAYLOAD_SIGNAL)
+        return;
+    if (e->payload == PAYLOAD_PARAMETERS) {
+        copy_parameters(t, e->from_part, message, true);
+        return;
+    }
     copy_message(t, edge, t->plan->edges[edge].from_part, micro_batch, message, true);
 }
 
@@ -332,11 +378,48 @@ static void unpack_predictions(struct trainer *t, uint32_t edge, const scalar *m
 void trainer_unpack(struct trainer *t, uint32_t edge, uint64_t micro_batch,
                     const scalar *message)
 {
-    if (t->plan->edges[edge].payload == PAYLOAD_PREDICTIONS)
+    const struct edge *e = &t->plan->edges[edge];
+    scalar *from = (scalar *)(uintptr_t)message; /* read, not written to */
+    if (e->payload == PAYLOAD_SIGNAL)
+        return;
+    if (e->payload == PAYLOAD_PREDICTIONS)
         unpack_predictions(t, edge, message);
-    else /* copied from, not written to */
-        copy_message(t, edge, t->plan->edges[edge].to_part, micro_batch,
-                     (scalar *)(uintptr_t)message, false);
+    else if (e->payload == PAYLOAD_PARAMETERS)
+        copy_parameters(t, e->to_part, from, false);
+    else
+        copy_message(t, edge, e->to_part, micro_batch, from, false);
+}
+
+static scalar *collective_array(struct trainer *t, const struct collective *c, uint32_t rank)
+{
+    struct network *network = t->parts[c->parts[rank]].network;
+    return c->parameters ? network_parameters(network, NULL)
+                         : network_parameter_gradients(network);
+}
+
+void trainer_pack_piece(struct trainer *t, const struct collective *c, uint32_t rank,
+                        uint64_t first, uint64_t count, scalar *message)
+{
+    memcpy(message, collective_array(t, c, rank) + first, (size_t)count * sizeof *message);
+}
+
+void trainer_unpack_piece(struct trainer *t, const struct collective *c, uint32_t rank,
+                          uint64_t first, uint64_t count, bool add, const scalar *message)
+{
+    scalar *own = collective_array(t, c, rank) + first;
+    if (!add) {
+        memcpy(own, message, (size_t)count * sizeof *own);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        own[i] += message[i];
+}
+
+void trainer_average(struct trainer *t, const struct collective *c, uint32_t rank)
+{
+    scalar *own = collective_array(t, c, rank) + c->first;
+    for (size_t i = 0; i < c->count; i++)
+        own[i] /= (scalar)c->ranks;
 }
 
 double trainer_step_loss(const struct trainer *trainer, uint32_t part)

@@ -38,6 +38,16 @@ void trainer_pack(struct trainer *trainer, uint32_t edge, uint64_t micro_batch,
 void trainer_unpack(struct trainer *trainer, uint32_t edge, uint64_t micro_batch,
                     const scalar *message);
 
+/* A stretch of a rank's array to and from a message. */
+void trainer_pack_piece(struct trainer *trainer, const struct collective *collective,
+                        uint32_t rank, uint64_t first, uint64_t count, scalar *message);
+void trainer_unpack_piece(struct trainer *trainer, const struct collective *collective,
+                          uint32_t rank, uint64_t first, uint64_t count, bool add,
+                          const scalar *message);
+/* Divides the rank's array by the number of ranks. */
+void trainer_average(struct trainer *trainer, const struct collective *collective,
+                     uint32_t rank);
+
 /* The mean task loss, over the samples of a step, that the part's head saw in the step it
  * finished last (trainer_update). */
 double trainer_step_loss(const struct trainer *trainer, uint32_t part);

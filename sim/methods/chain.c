@@ -42,6 +42,7 @@ static struct part chain_part(const struct planner *planner, const struct chain 
         .gradient_from = PLAN_NONE,
         .gradient_to = PLAN_NONE,
         .collective = PLAN_NONE,
+        .gather = PLAN_NONE,
     };
 }
 
@@ -134,5 +135,12 @@ bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct er
     if (p->collective != PLAN_NONE &&
         !code_add(code, OP_COLLECTIVE, part, p->collective, 0, error))
         return false;
-    return code_add(code, OP_UPDATE, part, PLAN_NONE, 0, error);
+    if (!code_add(code, OP_UPDATE, part, PLAN_NONE, 0, error))
+        return false;
+    if (p->gather == PLAN_NONE)
+        return true;
+    if (!code_add(code, OP_COLLECTIVE, part, p->gather, 0, error))
+        return false;
+    code_every(code, p->gather_every);
+    return true;
 }

@@ -6,8 +6,9 @@
 #include "base/checked.h"
 #include "sim/method.h"
 
-#include <math.h>
 #include <stdlib.h>
+
+extern const struct method_kind method_codistillation;
 
 struct codistillation {
     uint64_t models;
@@ -70,7 +71,9 @@ static bool read(const struct json_at *at, struct method *method, struct error *
                          "needs the same samples (coordinated sampling); \"same\" is allowed");
     c->same_initialization = initialization == 1;
     c->ring = topology == 1;
-    c->inner = method_read_inner(at, error);
+    c->inner = method_read_inner(at, true, error);
+    if (c->inner != NULL && c->inner->kind == &method_codistillation)
+        return json_fail(at, error, "codistillation inside codistillation: raise \"models\"");
     return c->inner != NULL;
 }
 
@@ -157,4 +160,5 @@ const struct method_kind method_codistillation = {
     .model = model,
     .layout = layout,
     .emit = emit,
+    .combines = true,
 };

@@ -1,0 +1,98 @@
+#include "sim/collective.h"
+
+#include "base/checked.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct collective_algorithm collective_ring;
+
+static const struct collective_algorithm *const algorithms[] = {
+    &collective_ring,
+};
+
+size_t collective_algorithm_count(void)
+{
+    return sizeof algorithms / sizeof algorithms[0];
+}
+
+const struct collective_algorithm *collective_algorithm_get(size_t index)
+{
+    return algorithms[index];
+}
+
+const struct collective_algorithm *collective_algorithm_find(const char *name)
+{
+    for (size_t i = 0; i < collective_algorithm_count(); i++)
+        if (strcmp(algorithms[i]->name, name) == 0)
+            return algorithms[i];
+    return NULL;
+}
+
+void collective_piece(uint64_t count, uint32_t pieces, uint32_t piece, uint64_t *first,
+                      uint64_t *piece_count)
+{
+    uint64_t small = count / pieces, larger = count % pieces;
+    *first = small * piece + (piece < larger ? piece : larger);
+    *piece_count = small + (piece < larger);
+}
+
+uint32_t collective_rank(const struct collective *collective, uint32_t part)
+{
+    for (uint32_t i = 0; i < collective->ranks; i++)
+        if (collective->parts[i] == part)
+            return i;
+    return PLAN_NONE;
+}
+
+/* The edge of a pair of ranks, made when first needed and as large as its largest
+ * message. */
+static bool provide_edge(struct plan *plan, struct collective *c, uint32_t from, uint32_t to,
+                         uint64_t count, struct error *error)
+{
+    uint32_t *index = &c->edges[(size_t)from * c->ranks + to];
+    if (*index == PLAN_NONE &&
+        !plan_add_edge(plan, c->parts[from], c->parts[to], PAYLOAD_PIECES, 2, index, error))
+        return false;
+    struct edge *edge = &plan->edges[*index];
+    if (count > edge->message_count)
+        edge->message_count = count;
+    uint64_t word = number_format_bytes(c->parameters ? plan->precision.weights
+                                                      : plan->precision.gradients);
+    return checked_multiply(edge->message_count, word, &edge->message_bytes) ||
+           error_set(error, STATUS_BAD_INPUT, "%s: a message exceeds 2^64 bytes", plan->name);
+}
+
+static bool provide_edges(struct plan *plan, struct collective *c, struct error *error)
+{
+    uint64_t rounds = c->algorithm->rounds(c);
+    for (uint32_t rank = 0; rank < c->ranks; rank++)
+        for (uint64_t round = 0; round < rounds; round++) {
+            struct collective_move move = {0};
+            c->algorithm->move(c, rank, round, &move);
+            if (move.sends &&
+                !provide_edge(plan, c, rank, move.to, move.send_count, error))
+                return false;
+        }
+    return true;
+}
+
+bool plan_add_collective(struct plan *plan, const struct collective *collective,
+                         uint32_t *index, struct error *error)
+{
+    struct collective own = *collective;
+    size_t pairs = (size_t)own.ranks * own.ranks;
+    if (!checked_grow((void **)&plan->collectives, &plan->collective_capacity,
+                      plan->collective_count + 1, sizeof own))
+        return error_memory(error, "collective");
+    own.parts = checked_calloc(own.ranks, sizeof *own.parts);
+    own.edges = checked_calloc(pairs, sizeof *own.edges);
+    *index = (uint32_t)plan->collective_count;
+    plan->collectives[plan->collective_count++] = own; /* owned, also when incomplete */
+    if (own.parts == NULL || own.edges == NULL)
+        return error_memory(error, "collective");
+    memcpy(own.parts, collective->parts, own.ranks * sizeof *own.parts);
+    for (size_t i = 0; i < pairs; i++)
+        own.edges[i] = PLAN_NONE;
+    return provide_edges(plan, &own, error);
+}

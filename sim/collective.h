@@ -1,0 +1,37 @@
+/* Collectives: an algorithm says what a rank sends and receives in every round. One file
+ * in sim/collectives/ and one line in the table of sim/collective.c each. */
+#ifndef PODSIM_SIM_COLLECTIVE_H
+#define PODSIM_SIM_COLLECTIVE_H
+
+#include "sim/plan.h"
+
+/* One rank in one round: the send (if any) is under way before the receive (if any) is
+ * waited for. Offsets and counts are scalars within the collective's stretch; a count of
+ * 0 still is a message. */
+struct collective_move {
+    bool sends, receives, reduces; /* reduces: what comes in is added, else it replaces */
+    uint32_t to, from;             /* ranks */
+    uint64_t send_first, send_count;
+    uint64_t receive_first, receive_count;
+};
+
+struct collective_algorithm {
+    const char *name;
+    const char *summary;
+    bool (*supports)(enum collective_goal goal);
+    uint64_t (*rounds)(const struct collective *collective);
+    void (*move)(const struct collective *collective, uint32_t rank, uint64_t round,
+                 struct collective_move *move);
+};
+
+size_t collective_algorithm_count(void);
+const struct collective_algorithm *collective_algorithm_get(size_t index);
+const struct collective_algorithm *collective_algorithm_find(const char *name);
+
+/* Piece `piece` of `pieces` of a stretch: as even as can be, the larger first. */
+void collective_piece(uint64_t count, uint32_t pieces, uint32_t piece, uint64_t *first,
+                      uint64_t *piece_count);
+/* The rank of a part; PLAN_NONE when it takes no part. */
+uint32_t collective_rank(const struct collective *collective, uint32_t part);
+
+#endif
