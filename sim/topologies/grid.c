@@ -115,7 +115,8 @@ bool grid_halve(const struct fabric *fabric, size_t halving, size_t endpoint, bo
     return false;
 }
 
-/* Two dimensions as they are; each further pair of dimensions is a grid of such grids. */
+/* The last two dimensions as rows and columns; places that differ only in the dimensions
+ * before lie behind each other, on a diagonal. */
 void grid_place(const struct platform *platform, const struct fabric *fabric,
                 struct box box, struct point *points)
 {
@@ -125,21 +126,14 @@ void grid_place(const struct platform *platform, const struct fabric *fabric,
         fabric_place_circle(fabric, box, points);
         return;
     }
+    size_t columns = grid->extent[grid->rank - 1];
+    size_t rows = grid->rank > 1 ? grid->extent[grid->rank - 2] : 1;
+    size_t layers = fabric->count / (rows * columns);
+    double width = box.width / (double)columns, height = box.height / (double)rows;
     for (size_t i = 0; i < fabric->count; i++) {
-        struct box cell = box;
-        for (size_t d = 0; d < grid->rank; d++) {
-            bool across = (grid->rank - d) % 2 == 1;
-            double extent = (double)grid->extent[d];
-            double place = (double)coordinate(grid, i, d);
-            if (across) {
-                cell.width /= extent;
-                cell.x += cell.width * place;
-            } else {
-                cell.height /= extent;
-                cell.y += cell.height * place;
-            }
-        }
-        points[fabric->endpoints[i]] =
-            (struct point){cell.x + cell.width / 2, cell.y + cell.height / 2};
+        double behind = ((double)(i / (rows * columns)) + 0.5) / (double)layers - 0.5;
+        double x = (double)(i % columns) + 0.5, y = (double)(i / columns % rows) + 0.5;
+        points[fabric->endpoints[i]] = (struct point){box.x + width * (x + 0.9 * behind),
+                                                      box.y + height * (y + 0.7 * behind)};
     }
 }

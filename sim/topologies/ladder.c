@@ -4,6 +4,8 @@
 #include "base/checked.h"
 #include "sim/topologies/kinds.h"
 
+#include <math.h>
+
 static const char *const keys[] = {"rung", "rail", "wrap"};
 
 struct ladder {
@@ -83,15 +85,27 @@ static bool ladder_halve(const struct fabric *fabric, size_t halving, size_t end
     return halving < 2;
 }
 
+/* Two rows or, closed to rings or long, two circles. */
 static void ladder_place(const struct platform *platform, const struct fabric *fabric,
                          struct box box, struct point *points)
 {
-    double rungs = (double)((fabric->count + 1) / 2);
+    enum { LONG = 16 };
+    const double turn = 6.283185307179586;
+    const struct ladder *ladder = fabric->parameters;
+    size_t rungs = (fabric->count + 1) / 2;
+    bool round = rungs > 2 && (ladder->wrap || rungs > LONG);
     (void)platform;
-    for (size_t i = 0; i < fabric->count; i++)
+    for (size_t i = 0; i < fabric->count; i++) {
+        double along = ((double)(i / 2) + 0.5) / (double)rungs;
+        double x = along, y = i % 2 == 0 ? 0.25 : 0.75;
+        if (round) {
+            double radius = i % 2 == 0 ? 0.48 : 0.36;
+            x = 0.5 + radius * sin(turn * along);
+            y = 0.5 - radius * cos(turn * along);
+        }
         points[fabric->endpoints[i]] =
-            (struct point){box.x + box.width * ((double)(i / 2) + 0.5) / rungs,
-                           box.y + box.height * (i % 2 == 0 ? 0.25 : 0.75)};
+            (struct point){box.x + box.width * x, box.y + box.height * y};
+    }
 }
 
 const struct topology_kind topology_ladder = {
