@@ -15,6 +15,20 @@
 
 enum { CHAIN_MAX = 8, CHAIN_BATCH = 3 };
 
+/* Values that are used far away, twice by one layer, and by several layers. */
+static const char chain_residual_text[] =
+    "{\"input\": [6], \"blocks\": ["
+    "{\"name\": \"a\", \"layers\": [{\"kind\": \"linear\", \"out\": 8}, {\"kind\": \"relu\"}]},"
+    "{\"name\": \"b\", \"repeat\": 2, \"layers\": ["
+    "  {\"kind\": \"linear\", \"out\": 8}, {\"kind\": \"gelu\"},"
+    "  {\"kind\": \"dropout\", \"rate\": 0.3},"
+    "  {\"kind\": \"add\", \"inputs\": [\"previous\", \"block_input\"]}]},"
+    "{\"name\": \"c\", \"layers\": [{\"kind\": \"layer_norm\"},"
+    "  {\"kind\": \"add\", \"inputs\": [\"previous\", \"a.relu\", \"b0.gelu\"]},"
+    "  {\"kind\": \"add\", \"name\": \"twice\", \"inputs\": [\"previous\", \"previous\"]},"
+    "  {\"kind\": \"linear\", \"out\": 8}, {\"kind\": \"relu\"}]},"
+    "{\"name\": \"d\", \"layers\": [{\"kind\": \"linear\", \"out\": 3}]}]}";
+
 struct chain {
     const struct model *model;
     size_t count;
@@ -135,7 +149,7 @@ static double chain_step(struct chain *chain, size_t micro_batches)
 
 /* All of one chain's tensors against another's, bit by bit: the parameters, or their
  * gradients. */
-static bool chain_equal(struct chain *a, struct chain *b, bool gradients)
+static inline bool chain_equal(struct chain *a, struct chain *b, bool gradients)
 {
     size_t compared = 0;
     for (size_t i = 0; i < a->count; i++) {

@@ -89,6 +89,14 @@ static void test_transient(void)
     /* Nothing but what passes through. */
     CU_ASSERT_EQUAL(model_transient_count(model, 3, 3), 14);
     model_free(model);
+    /* A value that a layer uses twice is there once. */
+    model = model_of("{\"input\": [4], \"blocks\": [{\"name\": \"a\", \"layers\": ["
+                     "{\"kind\": \"linear\", \"out\": 9}, {\"kind\": \"add\","
+                     " \"inputs\": [\"previous\", \"previous\"]},"
+                     " {\"kind\": \"add\", \"name\": \"b\","
+                     " \"inputs\": [\"previous\", \"previous\"]}]}]}");
+    CU_ASSERT_EQUAL(model_transient_count(model, 0, 3), 9 + 9);
+    model_free(model);
 }
 
 static void test_mlp(void)

@@ -4,22 +4,9 @@
 
 #include <math.h>
 
-static const char residual_text[] =
-    "{\"input\": [6], \"blocks\": ["
-    "{\"name\": \"a\", \"layers\": [{\"kind\": \"linear\", \"out\": 8}, {\"kind\": \"relu\"}]},"
-    "{\"name\": \"b\", \"repeat\": 2, \"layers\": ["
-    "  {\"kind\": \"linear\", \"out\": 8}, {\"kind\": \"gelu\"},"
-    "  {\"kind\": \"dropout\", \"rate\": 0.3},"
-    "  {\"kind\": \"add\", \"inputs\": [\"previous\", \"block_input\"]}]},"
-    "{\"name\": \"c\", \"layers\": [{\"kind\": \"layer_norm\"},"
-    "  {\"kind\": \"add\", \"inputs\": [\"previous\", \"a.relu\", \"b0.gelu\"]},"
-    "  {\"kind\": \"add\", \"name\": \"twice\", \"inputs\": [\"previous\", \"previous\"]},"
-    "  {\"kind\": \"linear\", \"out\": 8}, {\"kind\": \"relu\"}]},"
-    "{\"name\": \"d\", \"layers\": [{\"kind\": \"linear\", \"out\": 3}]}]}";
-
 static void test_two_networks(void)
 {
-    struct model *model = chain_model(residual_text);
+    struct model *model = chain_model(chain_residual_text);
     struct chain whole;
     chain_open(&whole, model, NULL, 0, 1, false);
     double expected = chain_step(&whole, 3);
@@ -38,7 +25,7 @@ static void test_two_networks(void)
 
 static void test_many_networks(void)
 {
-    struct model *model = chain_model(residual_text);
+    struct model *model = chain_model(chain_residual_text);
     struct chain whole, parts;
     chain_open(&whole, model, NULL, 0, 1, false);
     double expected = chain_step(&whole, 3);
@@ -72,7 +59,7 @@ static void run_flush(struct chain *chain, bool split, bool recompute)
 
 static void test_slots(void)
 {
-    struct model *model = chain_model(residual_text);
+    struct model *model = chain_model(chain_residual_text);
     const size_t ends[] = {3, 8};
     struct chain whole, parts;
     chain_open(&whole, model, NULL, 0, 1, false);
@@ -90,7 +77,7 @@ static void test_slots(void)
 
 static void test_zero_gradients(void)
 {
-    struct model *model = chain_model(residual_text);
+    struct model *model = chain_model(chain_residual_text);
     struct chain chain, once;
     chain_open(&chain, model, NULL, 0, 1, false);
     chain_open(&once, model, NULL, 0, 1, false);
@@ -108,7 +95,7 @@ static void test_zero_gradients(void)
  * computed, and what goes back is zero. */
 static void test_no_seeds(void)
 {
-    struct model *model = chain_model(residual_text);
+    struct model *model = chain_model(chain_residual_text);
     const size_t end = 8;
     size_t values[MODEL_MAX_CROSSING], parameters;
     struct chain chain;
@@ -132,7 +119,7 @@ static void test_no_seeds(void)
 /* Gradients exist where model_gradient_values says, and not for the model's input. */
 static void test_unwanted_gradients(void)
 {
-    struct model *model = chain_model(residual_text);
+    struct model *model = chain_model(chain_residual_text);
     struct chain chain;
     struct value_set wants;
     chain_open(&chain, model, NULL, 0, 1, false);
