@@ -37,6 +37,11 @@ void collective_piece(uint64_t count, uint32_t pieces, uint32_t piece, uint64_t 
     *piece_count = small + (piece < larger);
 }
 
+uint64_t collective_first(const struct collective *collective, uint32_t rank)
+{
+    return collective->firsts != NULL ? collective->firsts[rank] : collective->first;
+}
+
 uint32_t collective_rank(const struct collective *collective, uint32_t part)
 {
     for (uint32_t i = 0; i < collective->ranks; i++)
@@ -86,11 +91,15 @@ bool plan_add_collective(struct plan *plan, const struct collective *collective,
                       plan->collective_count + 1, sizeof own))
         return error_memory(error, "collective");
     own.parts = checked_calloc(own.ranks, sizeof *own.parts);
+    own.firsts = own.firsts == NULL ? NULL : checked_calloc(own.ranks, sizeof *own.firsts);
     own.edges = checked_calloc(pairs, sizeof *own.edges);
     *index = (uint32_t)plan->collective_count;
     plan->collectives[plan->collective_count++] = own; /* owned, also when incomplete */
-    if (own.parts == NULL || own.edges == NULL)
+    if (own.parts == NULL || own.edges == NULL ||
+        (collective->firsts != NULL && own.firsts == NULL))
         return error_memory(error, "collective");
+    if (own.firsts != NULL)
+        memcpy(own.firsts, collective->firsts, own.ranks * sizeof *own.firsts);
     memcpy(own.parts, collective->parts, own.ranks * sizeof *own.parts);
     for (size_t i = 0; i < pairs; i++)
         own.edges[i] = PLAN_NONE;

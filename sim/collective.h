@@ -31,6 +31,8 @@ const struct collective_algorithm *collective_algorithm_find(const char *name);
 /* Piece `piece` of `pieces` of a stretch: as even as can be, the larger first. */
 void collective_piece(uint64_t count, uint32_t pieces, uint32_t piece, uint64_t *first,
                       uint64_t *piece_count);
+/* The first scalar of the stretch in a rank's array. */
+uint64_t collective_first(const struct collective *collective, uint32_t rank);
 /* The rank of a part; PLAN_NONE when it takes no part. */
 uint32_t collective_rank(const struct collective *collective, uint32_t part);
 

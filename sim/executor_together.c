@@ -53,7 +53,7 @@ static void send_piece(struct walker *w, const struct collective *c, uint32_t ra
     const struct letter letter = {.step = w->step, .bytes = move->send_count * word};
     uint64_t number = message_begin(w, edge, &letter);
     if (x->training)
-        trainer_pack_piece(x->execution->trainer, c, rank, c->first + move->send_first,
+        trainer_pack_piece(x->execution->trainer, c, rank, collective_first(c, rank) + move->send_first,
                            move->send_count, message_at(x, edge, number));
     message_dispatch(w, edge, number);
 }
@@ -65,7 +65,7 @@ static void receive_piece(struct walker *w, const struct collective *c, uint32_t
     uint32_t edge = c->edges[(size_t)move->from * c->ranks + rank];
     uint64_t number = message_await(w, edge);
     if (x->training)
-        trainer_unpack_piece(x->execution->trainer, c, rank, c->first + move->receive_first,
+        trainer_unpack_piece(x->execution->trainer, c, rank, collective_first(c, rank) + move->receive_first,
                              move->receive_count, move->reduces, message_at(x, edge, number));
     message_end(w, edge);
 }

@@ -1,6 +1,7 @@
 #include "sim/method.h"
 
 #include "base/checked.h"
+#include "sim/tie.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -232,7 +233,7 @@ static bool build(const struct method *method, struct planner *planner, struct e
     const struct copy whole = {.shards = 1, .shares = 1};
     return set_sizes(plan, planner->setting, error) &&
            method->kind->model(method, planner, error) &&
-           method->kind->layout(method, planner, &whole, error) &&
+           method->kind->layout(method, planner, &whole, error) && tie_parts(plan, error) &&
            method->kind->emit(method, planner, 0, (uint32_t)plan->copy_count, error) &&
            plan_check(plan, error);
 }

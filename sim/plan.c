@@ -57,6 +57,7 @@ void plan_free(struct plan *plan)
     for (size_t i = 0; i < plan->part_count; i++) {
         free(plan->parts[i].teacher_edges);
         free(plan->parts[i].pupil_edges);
+        free(plan->parts[i].ties);
     }
     for (size_t i = 0; i < plan->stream_count; i++) {
         code_free(&plan->streams[i].prologue);
@@ -64,6 +65,7 @@ void plan_free(struct plan *plan)
     }
     for (size_t i = 0; i < plan->collective_count; i++) {
         free(plan->collectives[i].parts);
+        free(plan->collectives[i].firsts);
         free(plan->collectives[i].edges);
     }
     free(plan->collectives);
@@ -235,10 +237,7 @@ bool code_add(struct code *code, enum operation operation, uint32_t part, uint32
 
 uint64_t plan_part_parameters(const struct plan *plan, const struct part *part)
 {
-    uint64_t count = 0;
-    for (size_t i = part->first_layer; i < part->end_layer; i++)
-        count += layer_parameter_count(&plan->model->layers[i]);
-    return count;
+    return model_run_parameter_count(plan->model, part->first_layer, part->end_layer);
 }
 
 /* count x samples x bytes of a word, checked. */

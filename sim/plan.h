@@ -95,6 +95,8 @@ struct part {
     uint32_t activation_in, activation_out; /* edges, or PLAN_NONE */
     uint32_t gradient_from, gradient_to;
     uint32_t collective;     /* of its gradients, before the update */
+    uint32_t *ties;          /* collectives of gradients of weights that other parts hold too */
+    size_t tie_count;
     uint32_t gather;         /* collective of its parameters, after the update */
     uint64_t gather_every;   /* in every so many steps */
     uint32_t shard, shards;  /* of the optimiser's state; shards 0 or 1: all of it */
@@ -140,6 +142,7 @@ struct collective {
     bool parameters;      /* else gradients */
     bool average;         /* divide the sum by the number of ranks */
     uint64_t first, count; /* scalars of the array */
+    uint64_t *firsts;      /* one a rank, where they differ; NULL: first */
     uint32_t *parts;      /* one a rank */
     uint32_t ranks;
     uint32_t group;       /* ranks of a node, for hierarchical algorithms */

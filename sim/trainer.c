@@ -417,7 +417,7 @@ void trainer_unpack_piece(struct trainer *t, const struct collective *c, uint32_
 
 void trainer_average(struct trainer *t, const struct collective *c, uint32_t rank)
 {
-    scalar *own = collective_array(t, c, rank) + c->first;
+    scalar *own = collective_array(t, c, rank) + collective_first(c, rank);
     for (size_t i = 0; i < c->count; i++)
         own[i] /= (scalar)c->ranks;
 }

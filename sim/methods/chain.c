@@ -132,6 +132,9 @@ bool chain_backward(struct plan *plan, struct code *code, uint32_t part,
 bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct error *error)
 {
     const struct part *p = &plan->parts[part];
+    for (size_t i = 0; i < p->tie_count; i++)
+        if (!code_add(code, OP_COLLECTIVE, part, p->ties[i], 0, error))
+            return false;
     if (p->collective != PLAN_NONE &&
         !code_add(code, OP_COLLECTIVE, part, p->collective, 0, error))
         return false;
