@@ -11,7 +11,12 @@
     X(add)                                                                               \
     X(gelu)                                                                              \
     X(dropout)                                                                           \
-    X(layer_norm)
+    X(layer_norm)                                                                        \
+    X(slice)                                                                             \
+    X(embedding)                                                                         \
+    X(positions)                                                                         \
+    X(attention)                                                                         \
+    X(cross_attention)
 
 #define DECLARE(name) extern const struct layer_kind layer_##name;
 #define ENTRY(name) &layer_##name,
