@@ -124,13 +124,19 @@ static bool read_model(struct json_at *root, struct experiment *e, struct error 
 }
 
 /* A platform is a path relative to the experiment's file, or to the working folder, or a
- * shipped name. */
+ * shipped name, or stands in the experiment itself as an object. */
 static bool read_platform(struct json_at *root, struct experiment *e, struct error *error)
 {
     const char *name;
     struct json_at at;
     char path[4096];
-    if (!json_member(root, "platform", &at, error) || !json_string(&at, &name, error))
+    if (!json_member(root, "platform", &at, error))
+        return false;
+    if (json_is_object(&at)) {
+        e->platform = platform_parse(&at, error);
+        return e->platform != NULL;
+    }
+    if (!json_string(&at, &name, error))
         return false;
     const char *file = json_file_name(e->file);
     const char *slash = strrchr(file, '/');
