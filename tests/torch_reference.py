@@ -79,6 +79,83 @@ def layer_norm():
                lambda x, w, b, e=epsilon: F.layer_norm(x, [x.shape[-1]], w, b, e))
 
 
+@layer
+def slice():
+    for rank in 1, 3:
+        inputs = shape(rank)
+        first = random.randint(0, inputs[0] - 1)
+        count = random.randint(1, inputs[0] - first)
+        yield ({"first": first, "count": count}, size(), [inputs], [],
+               lambda x, f=first, c=count: x[:, f:f + c])
+
+
+@layer
+def embedding():
+    for scaled in 0, 1:
+        vocabulary, width = size(2), size()
+        yield ({"vocabulary": vocabulary, "width": width, "scaled": scaled}, size(),
+               [[size()]], [[vocabulary, width]],
+               lambda x, w, s=scaled: F.embedding(x.long(), w) *
+               (w.shape[1] ** 0.5 if s else 1))
+
+
+def waves(length, width):
+    place = torch.arange(length, dtype=torch.double)[:, None]
+    column = torch.arange(width, dtype=torch.double)[None, :]
+    angle = place / 10000 ** (2 * torch.floor(column / 2) / width)
+    return torch.where(column % 2 == 0, torch.sin(angle), torch.cos(angle))
+
+
+@layer
+def positions():
+    inputs = shape(2)
+    yield {"learned": 1}, size(), [inputs], [inputs], lambda x, w: x + w
+    yield {"learned": 0}, size(), [shape(2)], [], lambda x: x + waves(*x.shape[1:])
+
+
+def attend(q, k, v, heads, causal):
+    """Softmax attention, heads side by side in the last dimension."""
+    q, k, v = (t.unflatten(-1, (heads, -1)).transpose(1, 2) for t in (q, k, v))
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return (scores.softmax(-1) @ v).transpose(1, 2).flatten(-2)
+
+
+def self_attention(x, heads, causal, w_in, w_out, b_in=None, b_out=None):
+    context = attend(*F.linear(x, w_in, b_in).chunk(3, -1), heads, causal)
+    return F.linear(context, w_out, b_out)
+
+
+@layer
+def attention():
+    for causal, bias in (0, 1), (1, 1), (1, 0):
+        heads, length = random.randint(1, 3), size()
+        width = heads * random.randint(1, 2)
+        parameters = [[3 * width, width], [width, width], [3 * width], [width]]
+        yield ({"heads": heads, "causal": causal, "bias": bias}, size(),
+               [[length, width]], parameters[:4 if bias else 2],
+               lambda x, *p, h=heads, c=causal: self_attention(x, h, c, *p))
+
+
+def attention_to(x, memory, heads, w_q, w_kv, w_out, b_q=None, b_kv=None, b_out=None):
+    k, v = F.linear(memory, w_kv, b_kv).chunk(2, -1)
+    return F.linear(attend(F.linear(x, w_q, b_q), k, v, heads, False), w_out, b_out)
+
+
+@layer
+def cross_attention():
+    for bias in 0, 1:
+        heads, other = random.randint(1, 3), size()
+        width = heads * random.randint(1, 2)
+        parameters = [[width, width], [2 * width, other], [width, width],
+                      [width], [2 * width], [width]]
+        yield ({"heads": heads, "bias": bias}, size(), [[size(), width], [size(), other]],
+               parameters[:6 if bias else 3],
+               lambda x, m, *p, h=heads: attention_to(x, m, h, *p))
+
+
 def numbers(*extents):
     """Random numbers that a float holds exactly."""
     return torch.randn(*extents).float().double()
@@ -89,16 +166,21 @@ def listed(tensor):
 
 
 def layer_case(kind, options, batch, input_shapes, parameter_shapes, function):
-    inputs = [numbers(batch, *s).requires_grad_() for s in input_shapes]
+    vocabulary = options.get("vocabulary", 0)
+    if vocabulary > 0:
+        inputs = [torch.randint(vocabulary, (batch, *input_shapes[0])).double()]
+    else:
+        inputs = [numbers(batch, *s).requires_grad_() for s in input_shapes]
     parameters = [numbers(*s).requires_grad_() for s in parameter_shapes]
     output = function(*inputs, *parameters)
     d_output = numbers(*output.shape)
     output.backward(d_output)
     return {"kind": kind, "options": options, "batch": batch, "shapes": input_shapes,
+            "vocabulary": vocabulary,
             "inputs": [listed(x) for x in inputs],
             "parameters": [listed(x) for x in parameters],
             "output": listed(output), "d_output": listed(d_output),
-            "d_inputs": [listed(x.grad) for x in inputs],
+            "d_inputs": [listed(x.grad) for x in inputs if vocabulary == 0],
             "d_parameters": [listed(x.grad) for x in parameters]}
 
 
