@@ -6,7 +6,10 @@
 #include <string.h>
 
 /* The table: one line a preset, whose file defines model_preset_NAME. */
-#define MODEL_PRESETS(X) X(mlp)
+#define MODEL_PRESETS(X)                                                                 \
+    X(mlp)                                                                               \
+    X(transformer_lm)                                                                    \
+    X(transformer)
 
 #define DECLARE(name) extern const struct model_preset model_preset_##name;
 #define ENTRY(name) &model_preset_##name,
