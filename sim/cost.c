@@ -62,8 +62,8 @@ bool cost_layer(const struct layer *layer, enum pass pass, bool wants_input,
                 const struct processor *processor, struct pass_cost *cost,
                 struct error *error)
 {
-    static const char *const names[PASS_COUNT] = {"forward", "backward", "backward input",
-                                                  "backward weight"};
+    static const char *const names[PASS_COUNT] = {"forward", "backward", "backward_input",
+                                                  "backward_weight"};
     bool forward = pass == PASS_FORWARD;
     bool input = wants_input && (pass == PASS_BACKWARD || pass == PASS_BACKWARD_INPUT);
     bool weight =

@@ -77,7 +77,8 @@ static bool part_charges(struct executor *x, uint32_t index, struct error *error
         platform_processor(x->execution->platform, part->processor);
     struct pass_cost update;
     for (int pass = 0; pass < PASS_COUNT; pass++)
-        if (!pass_charges(plan, part, processor, (enum pass)pass, &state->passes[pass], error))
+        if (state->uses[pass] &&
+            !pass_charges(plan, part, processor, (enum pass)pass, &state->passes[pass], error))
             return false;
     return plan_part_memory(plan, part, &state->memory, error) &&
            loss_charge(plan, part, processor, &state->loss, error) &&
@@ -86,11 +87,40 @@ static bool part_charges(struct executor *x, uint32_t index, struct error *error
            single_charge(&state->update, &update, error);
 }
 
+/* A processor need not know what a pass costs that nobody runs. */
+static void note_passes(struct executor *x, const struct code *code)
+{
+    for (size_t i = 0; i < code->count; i++) {
+        struct part_state *state = &x->parts[code->instructions[i].part];
+        switch (code->instructions[i].operation) {
+        case OP_FORWARD:
+        case OP_RECOMPUTE:
+            state->uses[PASS_FORWARD] = true;
+            break;
+        case OP_BACKWARD:
+            state->uses[PASS_BACKWARD] = true;
+            break;
+        case OP_BACKWARD_INPUT:
+            state->uses[PASS_BACKWARD_INPUT] = true;
+            break;
+        case OP_BACKWARD_WEIGHT:
+            state->uses[PASS_BACKWARD_WEIGHT] = true;
+            break;
+        default:
+            break;
+        }
+    }
+}
+
 bool charges_create(struct executor *x, struct error *error)
 {
     x->parts = checked_calloc(x->plan->part_count, sizeof *x->parts);
     if (x->parts == NULL)
         return error_memory(error, "parts");
+    for (size_t i = 0; i < x->plan->stream_count; i++) {
+        note_passes(x, &x->plan->streams[i].prologue);
+        note_passes(x, &x->plan->streams[i].body);
+    }
     for (uint32_t i = 0; i < x->plan->part_count; i++)
         if (!part_charges(x, i, error))
             return false;

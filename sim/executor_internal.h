@@ -22,6 +22,7 @@ struct charges {
 
 struct part_state {
     struct part_memory memory;
+    bool uses[PASS_COUNT];             /* some instruction asks for this pass */
     struct charges passes[PASS_COUNT]; /* backward ones in backward order */
     struct charges loss, update;
     uint64_t updates; /* done */
