@@ -287,6 +287,123 @@ static void test_too_large(void)
     model_free(model);
 }
 
+/* A kind with everything that is optional: state that counts the passes, scratch, stash of
+ * both sorts, and a prepared object. */
+static size_t prepared_count;
+
+static bool counting_describe(struct layer *layer, struct error *error)
+{
+    (void)error;
+    layer->output_shape = layer->input_shape[0];
+    layer->state_count = 1;
+    layer->stash_count = 2;
+    layer->stash_fixed_count = 1;
+    return true;
+}
+
+static uint64_t counting_work(const struct layer *layer, size_t batch)
+{
+    return batch * shape_count(&layer->output_shape);
+}
+
+static bool counting_prepare(const struct layer *layer, size_t batch, void **prepared,
+                             struct error *error)
+{
+    (void)batch;
+    if (strcmp(layer->name, "a.relu_2") == 0)
+        return error_set(error, STATUS_HOST, "no more objects");
+    *prepared = checked_calloc(1, 1);
+    prepared_count++;
+    return true;
+}
+
+static void counting_release(void *prepared)
+{
+    free(prepared);
+    prepared_count--;
+}
+
+static void counting_init(const struct layer *layer, scalar *state)
+{
+    (void)layer;
+    *state = 5;
+}
+
+static void counting_forward(const struct layer *layer, const struct layer_call *call)
+{
+    uint64_t count = counting_work(layer, call->batch);
+    CU_ASSERT_PTR_NOT_NULL(call->prepared);
+    for (size_t i = 0; i < count; i++)
+        call->output[i] = call->work[i] = call->input[0][i];
+    for (size_t i = 0; i < call->batch * 2 + 1; i++)
+        call->stash[i] = (scalar)call->first_sample;
+    if (call->state != NULL)
+        *call->state += 1;
+}
+
+static const struct layer_kind counting = {.name = "counting",
+                                           .describe = counting_describe,
+                                           .work_count = counting_work,
+                                           .prepare = counting_prepare,
+                                           .release = counting_release,
+                                           .init_state = counting_init,
+                                           .forward = counting_forward};
+
+static struct model *counting_model(const char *text)
+{
+    struct model *model = chain_model(text);
+    for (size_t i = 0; i < model->layer_count; i++)
+        if (model->layers[i].kind == layer_kind_find("relu")) {
+            model->layers[i].kind = &counting;
+            model->layers[i].keeps_output = false;
+            counting_describe(&model->layers[i], NULL);
+        }
+    return model;
+}
+
+/* Running statistics count a micro-batch once, though its forward is done twice. */
+static void test_state(void)
+{
+    struct model *model = counting_model(plain_text);
+    struct chain chain, other;
+    CU_ASSERT_EQUAL(model_state_count(model), 1);
+    CU_ASSERT_EQUAL(model_stash(model, 1, 2).count, 2);
+    CU_ASSERT_EQUAL(model_stash(model, 1, 2).fixed_count, 1);
+    chain_open(&chain, model, NULL, 0, 2, false);
+    chain_open(&other, model, NULL, 0, 1, false);
+    size_t count;
+    const scalar *state = network_state(chain.network[0], &count);
+    CU_ASSERT_EQUAL(count, 1);
+    CU_ASSERT_EQUAL(*state, 5);
+    chain_forward(&chain, 0, 0);
+    chain_forward(&chain, 1, 1);
+    CU_ASSERT_EQUAL(*state, 7);
+    network_recompute(chain.network[0], 0, 9, 0);
+    CU_ASSERT_EQUAL(*state, 7);
+    network_copy_weights(other.network[0], chain.network[0]);
+    CU_ASSERT_EQUAL(*network_state(other.network[0], NULL), 7);
+    CU_ASSERT_EQUAL(prepared_count, 2);
+    chain_close(&chain);
+    chain_close(&other);
+    CU_ASSERT_EQUAL(prepared_count, 0);
+    model_free(model);
+}
+
+static void test_prepare_fails(void)
+{
+    struct model *model =
+        counting_model("{\"input\": [4], \"blocks\": [{\"name\": \"a\", \"layers\": ["
+                       "{\"kind\": \"relu\"}, {\"kind\": \"relu\"}]}]}");
+    struct error error = {0};
+    struct network_options options = {
+        .model = model, .end_layer = 2, .batch = 2, .slots = 1, .training = true};
+    CU_ASSERT_PTR_NULL(network_create(&options, &error));
+    CU_ASSERT_EQUAL(error.status, STATUS_HOST);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error.message, "a.relu_2"));
+    CU_ASSERT_EQUAL(prepared_count, 0);
+    model_free(model);
+}
+
 static const struct check checks[] = {
     {"two networks give the bits of one", test_two_networks},
     {"three networks give the bits of one", test_many_networks},
@@ -298,5 +415,7 @@ static const struct check checks[] = {
     {"evaluation, and weights copied from parts", test_evaluation_and_copy},
     {"dropout", test_dropout},
     {"too large", test_too_large},
+    {"running state", test_state},
+    {"an object that cannot be prepared", test_prepare_fails},
 };
 CHECK_MAIN("network", checks)
