@@ -13,8 +13,8 @@
 struct copying {
     const struct model *source;
     struct model *copy;
-    size_t *value_of; /* source value number -> the copy's */
-    size_t block;     /* the source's block being copied; heads are named after it */
+    size_t *value_of;   /* source value number -> the copy's */
+    size_t block;       /* the source's block being copied; heads are named after it */
     size_t head_layers; /* of the head being made */
 };
 
@@ -29,8 +29,9 @@ struct head_kind {
 
 /* Head layers are keyed by the block they follow, so that they start alike whichever
  * other heads there are, and never like a layer of the body. */
-static bool add(struct copying *copying, const char *kind, const struct option_value *options,
-                size_t input, size_t *value, struct error *error)
+static bool add(struct copying *copying, const char *kind,
+                const struct option_value *options, size_t input, size_t *value,
+                struct error *error)
 {
     char name[LAYER_NAME_BYTES];
     assert(copying->head_layers < MAX_HEAD_LAYERS);
@@ -38,7 +39,8 @@ static bool add(struct copying *copying, const char *kind, const struct option_v
     if (!model_add(copying->copy, kind, name, options, &input, 1, SIZE_MAX, value, error))
         return false;
     copying->copy->layers[copying->copy->layer_count - 1].identity =
-        UINT32_C(1) << 31 | (uint32_t)(copying->block * MAX_HEAD_LAYERS + copying->head_layers);
+        UINT32_C(1) << 31 |
+        (uint32_t)(copying->block * MAX_HEAD_LAYERS + copying->head_layers);
     copying->head_layers++;
     return true;
 }

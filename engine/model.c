@@ -12,9 +12,10 @@ static bool copy_name(char target[LAYER_NAME_BYTES], const char *name, const cha
 {
     size_t length = strlen(name);
     if (length == 0 || length >= LAYER_NAME_BYTES)
-        return error_set(error, STATUS_BAD_INPUT,
-                         "the name of a %s must have 1 to %d characters, not %zu: \"%.60s\"",
-                         what, LAYER_NAME_BYTES - 1, length, name);
+        return error_set(
+            error, STATUS_BAD_INPUT,
+            "the name of a %s must have 1 to %d characters, not %zu: \"%.60s\"", what,
+            LAYER_NAME_BYTES - 1, length, name);
     memcpy(target, name, length + 1);
     return true;
 }
@@ -182,7 +183,8 @@ bool model_add(struct model *model, const char *kind, const char *name,
                size_t tied_to, size_t *value, struct error *error)
 {
     struct layer layer = {0};
-    if (!fill_layer(model, &layer, kind, name, options, inputs, input_count, tied_to, error))
+    if (!fill_layer(model, &layer, kind, name, options, inputs, input_count, tied_to,
+                    error))
         return error_prefix(error, "layer \"%.60s\"", name);
     if (!checked_grow((void **)&model->layers, &model->layer_capacity,
                       model->layer_count + 1, sizeof *model->layers))
@@ -227,7 +229,8 @@ static bool check_crossings(const struct model *model, struct error *error)
 bool model_finish(struct model *model, struct error *error)
 {
     if (model->layer_count == 0)
-        return error_set(error, STATUS_BAD_INPUT, "model \"%s\" has no layers", model->name);
+        return error_set(error, STATUS_BAD_INPUT, "model \"%s\" has no layers",
+                         model->name);
     for (size_t i = 0; i < model->block_count; i++)
         if (model->blocks[i].first_layer == model->blocks[i].end_layer)
             return error_set(error, STATUS_BAD_INPUT, "block \"%s\" has no layers",

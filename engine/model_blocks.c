@@ -9,9 +9,9 @@
 /* Where a layer is being added. */
 struct place {
     struct model *model;
-    const char *block;      /* its full name */
-    size_t first_layer;     /* the block's */
-    size_t block_input;     /* the value that the block begins with */
+    const char *block;  /* its full name */
+    size_t first_layer; /* the block's */
+    size_t block_input; /* the value that the block begins with */
 };
 
 /* Gives the message of a model_... function its place in the file. */
@@ -78,8 +78,8 @@ static bool read_options(const struct json_at *at, const struct layer_kind *kind
 {
     size_t count = 0;
     for (; kind->options[count].name != NULL; count++) {
-        values[count] = (struct option_value){kind->options[count].name,
-                                              kind->options[count].fallback};
+        values[count] =
+            (struct option_value){kind->options[count].name, kind->options[count].fallback};
         if (!read_option(at, &kind->options[count], &values[count].value, error))
             return false;
     }

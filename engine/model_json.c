@@ -6,9 +6,9 @@
 #include <string.h>
 
 /* The table: one line a preset, whose file defines model_preset_NAME. */
-#define MODEL_PRESETS(X)                                                                 \
-    X(mlp)                                                                               \
-    X(transformer_lm)                                                                    \
+#define MODEL_PRESETS(X)                                                                   \
+    X(mlp)                                                                                 \
+    X(transformer_lm)                                                                      \
     X(transformer)
 
 #define DECLARE(name) extern const struct model_preset model_preset_##name;
@@ -98,7 +98,8 @@ struct model *model_read(const struct json_at *at, struct error *error)
         return read_preset(at, &preset, error);
     if (json_is_object(at))
         return model_read_blocks(at, error);
-    json_fail(at, error, "must be a preset's name, or an object with \"preset\" or with "
-                         "\"input\" and \"blocks\"");
+    json_fail(at, error,
+              "must be a preset's name, or an object with \"preset\" or with "
+              "\"input\" and \"blocks\"");
     return NULL;
 }

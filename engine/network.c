@@ -16,12 +16,12 @@ struct network {
     struct network_options options;
     struct network_layout layout;
     scalar *parameters, *gradients, *state;
-    scalar *slots;       /* [slots][slot_count] */
-    scalar *shared;      /* [shared_count] */
-    scalar *d_values;    /* [1 or slots][gradient_count] */
+    scalar *slots;    /* [slots][slot_count] */
+    scalar *shared;   /* [shared_count] */
+    scalar *d_values; /* [1 or slots][gradient_count] */
     scalar *work;
-    void **prepared;     /* [layers] */
-    bool *reached;       /* by value number: backward has a gradient for it */
+    void **prepared;       /* [layers] */
+    bool *reached;         /* by value number: backward has a gradient for it */
     struct slot_key *keys; /* [slots] */
 };
 
@@ -55,10 +55,10 @@ static bool allocate_all(struct network *network, struct error *error)
                                        sizeof *network->prepared);
     network->reached = checked_calloc(options->end_layer + 1, sizeof *network->reached);
     network->keys = checked_calloc(options->slots, sizeof *network->keys);
-    if (network->keys == NULL || network->parameters == NULL || network->gradients == NULL ||
-        network->state == NULL || network->slots == NULL || network->shared == NULL ||
-        network->d_values == NULL || network->work == NULL || network->prepared == NULL ||
-        network->reached == NULL)
+    if (network->keys == NULL || network->parameters == NULL ||
+        network->gradients == NULL || network->state == NULL || network->slots == NULL ||
+        network->shared == NULL || network->d_values == NULL || network->work == NULL ||
+        network->prepared == NULL || network->reached == NULL)
         return error_memory(error, "network");
     return true;
 }

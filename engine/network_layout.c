@@ -50,15 +50,16 @@ static bool place_values(const struct network_options *options,
         place->crosses_in = model_crosses(model, first, v);
         if (v <= first && !place->crosses_in)
             continue;
-        uint64_t count = layer_multiply(shape_count(model_value_shape(model, v)),
-                                        options->batch);
+        uint64_t count =
+            layer_multiply(shape_count(model_value_shape(model, v)), options->batch);
         if (count > max_scalars)
             return too_large(value_name(model, v), error);
         place->count = (size_t)count;
         bool own = options->training && (place->crosses_in || stays(model, end, v) ||
                                          model_keeps(model, first, end, v));
         place->area = own ? PLACE_SLOT : PLACE_SHARED;
-        place->offset = take(own ? &layout->slot_count : &layout->shared_count, place->count);
+        place->offset =
+            take(own ? &layout->slot_count : &layout->shared_count, place->count);
     }
     return true;
 }
@@ -77,7 +78,8 @@ static size_t pool_take(struct pool *pool, size_t wanted)
     for (size_t i = 0; i < pool->count; i++) {
         if (pool->busy[i])
             continue;
-        if (pool->size[i] >= wanted && (best == pool->count || pool->size[i] < pool->size[best]))
+        if (pool->size[i] >= wanted &&
+            (best == pool->count || pool->size[i] < pool->size[best]))
             best = i;
         if (largest == pool->count || pool->size[i] > pool->size[largest])
             largest = i;
@@ -122,7 +124,8 @@ static void settle(struct network_layout *layout, size_t end, struct pool *pool)
         pool->size[i] = take(&layout->gradient_count, pool->size[i]);
     for (size_t v = 0; v <= end; v++)
         if (layout->values[v].has_gradient)
-            layout->values[v].gradient_offset = pool->size[layout->values[v].gradient_offset];
+            layout->values[v].gradient_offset =
+                pool->size[layout->values[v].gradient_offset];
 }
 
 static bool place_gradients(const struct network_options *options,
@@ -202,8 +205,8 @@ static bool place_layer(const struct network_options *options,
         return too_large(layer->name, error);
     place->state_offset = layout->state_count;
     layout->state_count += (size_t)layer->state_count;
-    place->stash_offset = take(options->training ? &layout->slot_count
-                                                 : &layout->shared_count, (size_t)stash);
+    place->stash_offset = take(
+        options->training ? &layout->slot_count : &layout->shared_count, (size_t)stash);
     if (work > layout->work_count)
         layout->work_count = (size_t)work;
     return !place->holds || place_tensors(options, layout, index, error);

@@ -9,11 +9,11 @@ enum place_area { PLACE_NONE, PLACE_SLOT, PLACE_SHARED };
 /* Offsets in scalars, multiples of 64 bytes. */
 struct value_place {
     enum place_area area;
-    size_t offset;        /* in the slot's or in the shared area */
-    size_t count;         /* scalars of a micro-batch */
+    size_t offset; /* in the slot's or in the shared area */
+    size_t count;  /* scalars of a micro-batch */
     bool crosses_in;
     bool has_gradient;
-    bool may_seed;        /* its gradient's memory is its own from the start of backward */
+    bool may_seed; /* its gradient's memory is its own from the start of backward */
     size_t gradient_offset;
 };
 

@@ -7,10 +7,10 @@
 
 /* The table: one line a kind, whose file defines optimizer_NAME. sgd, the default, is
  * the first. */
-#define OPTIMIZER_KINDS(X)                                                               \
-    X(sgd)                                                                               \
-    X(adam)                                                                              \
-    X(adamw)                                                                             \
+#define OPTIMIZER_KINDS(X)                                                                 \
+    X(sgd)                                                                                 \
+    X(adam)                                                                                \
+    X(adamw)                                                                               \
     X(lars)
 
 #define DECLARE(name) extern const struct optimizer_kind optimizer_##name;
@@ -57,7 +57,8 @@ static bool read_kind(const struct json_at *at, struct optimizer_options *option
 static bool check_keys(const struct json_at *at, const struct optimizer_kind *kind,
                        struct error *error)
 {
-    const char *keys[16] = {"kind", "learning_rate", "weight_decay", "clip_norm", "schedule"};
+    const char *keys[16] = {"kind", "learning_rate", "weight_decay", "clip_norm",
+                            "schedule"};
     size_t count = 5;
     for (size_t i = 0; i < kind->key_count && count < 16; i++)
         keys[count++] = kind->keys[i];

@@ -9,7 +9,8 @@ struct schedule {
     const char *name;
     bool decays; /* reads decay_steps, decay_factor, weight_decay_after */
     /* After the warm-up; step < total. */
-    double (*factor)(const struct optimizer_options *options, uint64_t step, uint64_t total);
+    double (*factor)(const struct optimizer_options *options, uint64_t step,
+                     uint64_t total);
 };
 
 static double constant(const struct optimizer_options *options, uint64_t step,
@@ -76,7 +77,8 @@ double optimizer_learning_rate(const struct optimizer_options *options, uint64_t
                                uint64_t total_steps)
 {
     if (step < options->warmup_steps)
-        return options->learning_rate * ((double)(step + 1) / (double)options->warmup_steps);
+        return options->learning_rate *
+               ((double)(step + 1) / (double)options->warmup_steps);
     return options->learning_rate *
            schedules[options->schedule].factor(options, step, total_steps);
 }
@@ -126,8 +128,8 @@ static bool read_weight_decays(const struct json_at *at, struct optimizer_option
 bool optimizer_schedule_read(const struct json_at *at, struct optimizer_options *options,
                              struct error *error)
 {
-    static const char *const keys[] = {"kind", "warmup_steps", "decay_steps", "decay_factor",
-                                       "weight_decay_after"};
+    static const char *const keys[] = {"kind", "warmup_steps", "decay_steps",
+                                       "decay_factor", "weight_decay_after"};
     const char *names[SCHEDULE_COUNT];
     for (size_t i = 0; i < SCHEDULE_COUNT; i++)
         names[i] = schedules[i].name;

@@ -56,8 +56,8 @@ static void bench_open_arrays(struct bench *b)
         b->d_input[i] = bench_array(b->input_size[i]);
         bench_fill(b->input[i], b->input_size[i], (uint32_t)i, 0);
         for (size_t k = 0; i == 0 && b->from->vocabulary > 0 && k < b->input_size[i]; k++)
-            b->input[i][k] =
-                (scalar)floor(((double)b->input[i][k] + 1) / 2 * (double)b->from->vocabulary);
+            b->input[i][k] = (scalar)floor(((double)b->input[i][k] + 1) / 2 *
+                                           (double)b->from->vocabulary);
     }
     for (size_t i = 0; i < layer->tensor_count; i++) {
         b->parameter[i] = bench_array(layer->tensor[i].count);

@@ -18,7 +18,8 @@ enum { CHAIN_MAX = 8, CHAIN_BATCH = 3 };
 /* Values that are used far away, twice by one layer, and by several layers. */
 static const char chain_residual_text[] =
     "{\"input\": [6], \"blocks\": ["
-    "{\"name\": \"a\", \"layers\": [{\"kind\": \"linear\", \"out\": 8}, {\"kind\": \"relu\"}]},"
+    "{\"name\": \"a\", \"layers\": [{\"kind\": \"linear\", \"out\": 8}, {\"kind\": "
+    "\"relu\"}]},"
     "{\"name\": \"b\", \"repeat\": 2, \"layers\": ["
     "  {\"kind\": \"linear\", \"out\": 8}, {\"kind\": \"gelu\"},"
     "  {\"kind\": \"dropout\", \"rate\": 0.3},"
@@ -161,9 +162,8 @@ static inline bool chain_equal(struct chain *a, struct chain *b, bool gradients)
             for (size_t j = 0; j < b->count; j++) {
                 const struct network_tensor *others =
                     network_tensors(b->network[j], &other_count);
-                const scalar *other = gradients
-                                          ? network_parameter_gradients(b->network[j])
-                                          : network_parameters(b->network[j], NULL);
+                const scalar *other = gradients ? network_parameter_gradients(b->network[j])
+                                                : network_parameters(b->network[j], NULL);
                 for (size_t u = 0; u < other_count; u++) {
                     if (others[u].layer != tensors[t].layer ||
                         others[u].tensor != tensors[t].tensor)

@@ -10,7 +10,8 @@ static void test_known_values(void)
     const scalar equal[] = {0, 0, 0, 0}, one[] = {0, (scalar)0.69314718};
     const int32_t first[] = {0};
     scalar gradient[4] = {0};
-    CHECK_CLOSE(loss_cross_entropy(equal, first, 1, 4, 0, 1, gradient, NULL), log(4), 1e-12);
+    CHECK_CLOSE(loss_cross_entropy(equal, first, 1, 4, 0, 1, gradient, NULL), log(4),
+                1e-12);
     CU_ASSERT_EQUAL(gradient[0], -0.75);
     CU_ASSERT_EQUAL(gradient[3], 0.25);
     /* Probabilities 1/3 and 2/3. */

@@ -30,7 +30,8 @@ static struct model *model_of(const char *text)
 /* Values: 0 input [5], 1 linear [7], 2 relu [7], 3 linear [7], 4 add [7], 5 linear [3]. */
 static const char residual[] =
     "{\"input\": [5], \"blocks\": ["
-    "{\"name\": \"a\", \"layers\": [{\"kind\": \"linear\", \"out\": 7}, {\"kind\": \"relu\"}]},"
+    "{\"name\": \"a\", \"layers\": [{\"kind\": \"linear\", \"out\": 7}, {\"kind\": "
+    "\"relu\"}]},"
     "{\"name\": \"b\", \"layers\": [{\"kind\": \"linear\", \"out\": 7},"
     " {\"kind\": \"add\", \"inputs\": [\"previous\", \"block_input\"]}]},"
     "{\"name\": \"c\", \"layers\": [{\"kind\": \"linear\", \"out\": 3}]}]}";
@@ -40,8 +41,8 @@ static void test_crossing(void)
     static const struct {
         size_t count, values[2];
         uint64_t scalars;
-    } expected[] = {{1, {0}, 5}, {1, {1}, 7}, {1, {2}, 7}, {2, {2, 3}, 14},
-                    {1, {4}, 7}, {1, {5}, 3}};
+    } expected[] = {{1, {0}, 5},     {1, {1}, 7}, {1, {2}, 7},
+                    {2, {2, 3}, 14}, {1, {4}, 7}, {1, {5}, 3}};
     struct model *model = model_of(residual);
     CU_ASSERT_EQUAL_FATAL(model->layer_count, 5);
     CU_ASSERT_EQUAL(model->block_count, 3);
@@ -190,7 +191,7 @@ static void test_blocks(void)
     model_free(copy);
 }
 
-#define ONE(layer)                                                                       \
+#define ONE(layer)                                                                         \
     "{\"input\": [4], \"blocks\": [{\"name\": \"a\", \"layers\": [" layer "]}]}"
 
 static void test_refusals(void)
@@ -218,13 +219,15 @@ static void test_refusals(void)
         {ONE("{\"kind\": \"linear\"}"), "blocks[0].layers[0]: the key \"out\" is missing"},
         {ONE("{\"kind\": \"linear\", \"out\": 0}"), "blocks[0].layers[0].out"},
         {ONE("{\"kind\": \"linear\", \"out\": 2.5}"), "blocks[0].layers[0].out"},
-        {ONE("{\"kind\": \"linear\", \"out\": 2, \"bais\": 1}"), "nearest known is \"bias\""},
+        {ONE("{\"kind\": \"linear\", \"out\": 2, \"bais\": 1}"),
+         "nearest known is \"bias\""},
         {ONE("{\"kind\": \"linear\", \"out\": 2, \"bias\": 2}"), "bias"},
         {ONE("{\"kind\": \"linear\", \"out\": 2, \"bias\": \"no\"}"), "bias"},
         {ONE("{\"kind\": \"dropout\", \"rate\": 1}"), "rate"},
         {ONE("{\"kind\": \"relu\", \"name\": \"previous\"}"), "previous"},
         {ONE("{\"kind\": \"relu\", \"name\": \"\"}"), "empty"},
-        {ONE("{\"kind\": \"relu\", \"name\": \"x\"}, {\"kind\": \"relu\", \"name\": \"x\"}"),
+        {ONE("{\"kind\": \"relu\", \"name\": \"x\"}, {\"kind\": \"relu\", \"name\": "
+             "\"x\"}"),
          "blocks[0].layers[1]"},
         {ONE("{\"kind\": \"relu\", \"name\": "
              "\"a_name_that_is_longer_than_what_fits_into_the_array\"}"),
@@ -238,7 +241,8 @@ static void test_refusals(void)
         {ONE("{\"kind\": \"linear\", \"out\": 3}, {\"kind\": \"linear\", \"out\": 3, "
              "\"tied_to\": \"linear\"}"),
          "other sizes"},
-        {ONE("{\"kind\": \"relu\", \"name\": \"r\"}, {\"kind\": \"relu\", \"tied_to\": \"r\"}"),
+        {ONE("{\"kind\": \"relu\", \"name\": \"r\"}, {\"kind\": \"relu\", \"tied_to\": "
+             "\"r\"}"),
          "tied"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct error error = {0};
@@ -262,7 +266,8 @@ static void test_too_many_crossing(void)
     struct model *model = model_create("fan", &input, 0, &error);
     char name[LAYER_NAME_BYTES];
     CU_ASSERT_FALSE(model_finish(model, &error));
-    CU_ASSERT_FALSE(model_add(model, "relu", "early", NULL, NULL, 0, SIZE_MAX, NULL, &error));
+    CU_ASSERT_FALSE(
+        model_add(model, "relu", "early", NULL, NULL, 0, SIZE_MAX, NULL, &error));
     CU_ASSERT_TRUE_FATAL(model_begin_block(model, "a", &error));
     CU_ASSERT_FALSE(model_begin_block(model, "a", &error));
     for (size_t i = 0; i < 8; i++) {
@@ -297,7 +302,8 @@ static void test_heads(void)
     size_t head[5], body[5], head_two[2], body_two[2];
     struct error error = {0};
     struct model *many = model_with_heads(model, all, 5, NULL, head, body, &error);
-    struct model *few = model_with_heads(model, two, 2, "linear", head_two, body_two, &error);
+    struct model *few =
+        model_with_heads(model, two, 2, "linear", head_two, body_two, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(many);
     CU_ASSERT_PTR_NOT_NULL_FATAL(few);
     CU_ASSERT_EQUAL(many->layer_count, model->layer_count + 4);
@@ -353,14 +359,17 @@ static void test_head_kinds(void)
     } cases[] = {
         {"{\"input\": [3, 4, 5], \"blocks\": [{\"name\": \"a\", \"layers\": [{\"kind\":"
          " \"relu\"}]}, {\"name\": \"b\", \"layers\": [{\"kind\": \"flatten\"}]}]}",
-         "linear", {"flatten", "linear"}},
+         "linear",
+         {"flatten", "linear"}},
         {"{\"input\": [6, 4], \"blocks\": [{\"name\": \"a\", \"layers\": [{\"kind\":"
          " \"relu\"}]}, {\"name\": \"b\", \"layers\": [{\"kind\": \"linear\","
          " \"out\": 9}]}]}",
-         "auto", {"layer_norm", "linear"}},
+         "auto",
+         {"layer_norm", "linear"}},
         {"{\"input\": [6, 4], \"blocks\": [{\"name\": \"a\", \"layers\": [{\"kind\":"
          " \"relu\"}]}, {\"name\": \"b\", \"layers\": [{\"kind\": \"flatten\"}]}]}",
-         NULL, {"flatten", "linear"}}};
+         NULL,
+         {"flatten", "linear"}}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct model *model = model_of(cases[i].text);
         const size_t ends[] = {1, 2};
@@ -387,7 +396,8 @@ static void test_head_that_does_not_fit(void)
 {
     struct model *model = model_of(
         "{\"input\": [6, 4], \"blocks\": [{\"name\": \"a\", \"layers\": [{\"kind\":"
-        " \"relu\"}]}, {\"name\": \"b\", \"layers\": [{\"kind\": \"linear\", \"out\": 9}]}]}");
+        " \"relu\"}]}, {\"name\": \"b\", \"layers\": [{\"kind\": \"linear\", \"out\": "
+        "9}]}]}");
     const size_t ends[] = {1, 2};
     size_t head[2], body[2];
     struct error error = {0};

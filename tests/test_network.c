@@ -139,7 +139,8 @@ static void test_unwanted_gradients(void)
 
 static const char tied_text[] =
     "{\"input\": [5], \"blocks\": ["
-    "{\"name\": \"a\", \"layers\": [{\"kind\": \"linear\", \"out\": 5}, {\"kind\": \"gelu\"}]},"
+    "{\"name\": \"a\", \"layers\": [{\"kind\": \"linear\", \"out\": 5}, {\"kind\": "
+    "\"gelu\"}]},"
     "{\"name\": \"b\", \"layers\": [{\"kind\": \"linear\", \"out\": 5, \"bias\": false,"
     " \"tied_to\": \"a.linear\"}, {\"kind\": \"gelu\"}]},"
     "{\"name\": \"c\", \"layers\": [{\"kind\": \"linear\", \"out\": 5,"
@@ -209,7 +210,8 @@ static void test_evaluation_and_copy(void)
     model_free(model);
 }
 
-static struct network *dropout_network(const struct model *model, size_t batch, bool training)
+static struct network *dropout_network(const struct model *model, size_t batch,
+                                       bool training)
 {
     struct error error;
     struct network_options options = {.model = model,
@@ -241,11 +243,11 @@ static void test_dropout(void)
     double sum = 0;
     for (size_t i = 0; i < 4; i++) {
         network_forward(one, 0, 6, i);
-        CU_ASSERT_EQUAL(memcmp(network_value(one, 0, 1), all + i * 1001,
-                               1001 * sizeof(scalar)), 0);
+        CU_ASSERT_EQUAL(
+            memcmp(network_value(one, 0, 1), all + i * 1001, 1001 * sizeof(scalar)), 0);
         network_forward(one, 0, 7, i);
-        CU_ASSERT_NOT_EQUAL(memcmp(network_value(one, 0, 1), all + i * 1001,
-                                   1001 * sizeof(scalar)), 0);
+        CU_ASSERT_NOT_EQUAL(
+            memcmp(network_value(one, 0, 1), all + i * 1001, 1001 * sizeof(scalar)), 0);
     }
     CU_ASSERT_NOT_EQUAL(memcmp(all, all + 1001, 1001 * sizeof(scalar)), 0);
     for (size_t i = 0; i < 4004; i++) {

@@ -27,8 +27,8 @@ static bool read_text(const char *text, struct optimizer_options *options,
     if (file == NULL)
         return false;
     struct json_at root = json_root(file), at;
-    bool read = json_member(&root, "optimizer", &at, error) &&
-                optimizer_read(&at, options, error);
+    bool read =
+        json_member(&root, "optimizer", &at, error) && optimizer_read(&at, options, error);
     json_file_free(file);
     return read;
 }
@@ -64,7 +64,8 @@ static void sgd(struct reference *r, int step, const double g[COUNT], double rat
     for (int i = 0; i < COUNT; i++) {
         double d = g[i] + decay_of(r, i) * r->p[i];
         r->v[i] = r->options->momentum * r->v[i] + d;
-        r->p[i] -= rate * (r->options->nesterov ? d + r->options->momentum * r->v[i] : r->v[i]);
+        r->p[i] -=
+            rate * (r->options->nesterov ? d + r->options->momentum * r->v[i] : r->v[i]);
     }
 }
 
@@ -248,9 +249,9 @@ static void test_schedules(void)
 
 static void test_weight_decay_changes(void)
 {
-    struct optimizer_options options = options_of(
-        "{\"weight_decay\": 1e-4, \"schedule\": {\"kind\": \"step\","
-        " \"decay_steps\": [10, 20], \"weight_decay_after\": [1e-5, 0]}}");
+    struct optimizer_options options =
+        options_of("{\"weight_decay\": 1e-4, \"schedule\": {\"kind\": \"step\","
+                   " \"decay_steps\": [10, 20], \"weight_decay_after\": [1e-5, 0]}}");
     CU_ASSERT_EQUAL(optimizer_weight_decay(&options, 9), 1e-4);
     CU_ASSERT_EQUAL(optimizer_weight_decay(&options, 10), 1e-5);
     CU_ASSERT_EQUAL(optimizer_weight_decay(&options, 25), 0);
@@ -306,9 +307,10 @@ static void test_resolved(void)
     CU_ASSERT_TRUE_FATAL(json_member(&root, "optimizer", &at, &error));
     CU_ASSERT_TRUE(optimizer_read(&at, &options, &error));
     char *text = cJSON_PrintUnformatted(json_file_tree(file));
-    CU_ASSERT_STRING_EQUAL(text, "{\"optimizer\":{\"kind\":\"adam\",\"learning_rate\":0.001,"
-                                 "\"beta1\":0.9,\"beta2\":0.999,\"epsilon\":1e-08,"
-                                 "\"weight_decay\":0,\"clip_norm\":0}}");
+    CU_ASSERT_STRING_EQUAL(text,
+                           "{\"optimizer\":{\"kind\":\"adam\",\"learning_rate\":0.001,"
+                           "\"beta1\":0.9,\"beta2\":0.999,\"epsilon\":1e-08,"
+                           "\"weight_decay\":0,\"clip_norm\":0}}");
     cJSON_free(text);
     json_file_free(file);
 }

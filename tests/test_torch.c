@@ -83,7 +83,8 @@ static void check_layer(const cJSON *from)
     CU_ASSERT_EQUAL((size_t)cJSON_GetArraySize(member(from, "parameters")),
                     b.layer.tensor_count);
     for (size_t i = 0; i < b.layer.input_count; i++)
-        load(cJSON_GetArrayItem(member(from, "inputs"), (int)i), b.input[i], b.input_size[i]);
+        load(cJSON_GetArrayItem(member(from, "inputs"), (int)i), b.input[i],
+             b.input_size[i]);
     for (size_t i = 0; i < b.layer.tensor_count; i++) {
         load(cJSON_GetArrayItem(member(from, "parameters"), (int)i), b.parameter[i],
              b.layer.tensor[i].count);
@@ -119,7 +120,8 @@ static void check_loss(const cJSON *from)
     for (size_t i = 0; i < rows; i++)
         label[i] = (int32_t)labels[i];
     if (strcmp(kind, "cross_entropy") == 0)
-        value = loss_cross_entropy(logits, label, rows, classes, argument, 1, gradient, NULL);
+        value =
+            loss_cross_entropy(logits, label, rows, classes, argument, 1, gradient, NULL);
     else if (strcmp(kind, "mean_square") == 0)
         value = loss_mean_square(logits, teacher, rows, classes, 1, gradient);
     else if (strcmp(kind, "kl") == 0)
@@ -173,7 +175,8 @@ static void check_file(const char *path)
     for (size_t i = 0; i < layer_kind_count(); i++) {
         bool found = strcmp(layer_kind_get(i)->name, "dropout") == 0;
         cJSON_ArrayForEach(item, member(tree, "layers")) found =
-            found || strcmp(member(item, "kind")->valuestring, layer_kind_get(i)->name) == 0;
+            found ||
+            strcmp(member(item, "kind")->valuestring, layer_kind_get(i)->name) == 0;
         if (!found)
             printf("\n  %s has no case in tests/torch_reference.py\n",
                    layer_kind_get(i)->name);
@@ -194,10 +197,11 @@ static void test_fresh(void)
     CU_ASSERT_FATAL(descriptor >= 0);
     close(descriptor);
     /* The system's Python may have what the one found first has not. */
-    snprintf(command, sizeof command,
-             "for p in python3 /usr/bin/python3; do"
-             " $p tests/torch_reference.py 2 11 %s; s=$?; [ $s = 0 ] && break; done; exit $s",
-             path);
+    snprintf(
+        command, sizeof command,
+        "for p in python3 /usr/bin/python3; do"
+        " $p tests/torch_reference.py 2 11 %s; s=$?; [ $s = 0 ] && break; done; exit $s",
+        path);
     int status = system(command);
     /* 77: no PyTorch; 127: no Python. */
     if (status != -1 && WIFEXITED(status) &&

@@ -7,8 +7,8 @@
 enum { TANH };
 
 static const scalar half = (scalar)0.5;
-static const scalar root_half = (scalar)0.70710678118654752440;          /* 1 / sqrt(2) */
-static const scalar density = (scalar)0.39894228040143267794;            /* 1 / sqrt(2 pi) */
+static const scalar root_half = (scalar)0.70710678118654752440; /* 1 / sqrt(2) */
+static const scalar density = (scalar)0.39894228040143267794;   /* 1 / sqrt(2 pi) */
 static const scalar root_two_over_pi = (scalar)0.79788456080286535588;
 static const scalar cubic = (scalar)0.044715;
 

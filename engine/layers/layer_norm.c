@@ -16,8 +16,8 @@ static bool describe(struct layer *layer, struct error *error)
     uint64_t width = in->extent[in->rank - 1], count = shape_count(in);
     layer->output_shape = *in;
     layer->operation = OPERATION_NORMALIZATION;
-    layer->tensor[WEIGHT] = (struct parameter_tensor){
-        .name = "weight", .count = width, .init = INIT_ONE};
+    layer->tensor[WEIGHT] =
+        (struct parameter_tensor){.name = "weight", .count = width, .init = INIT_ONE};
     layer->tensor[BIAS] = (struct parameter_tensor){.name = "bias", .count = width};
     layer->tensor_count = 2;
     layer->keeps_input[0] = true;
@@ -102,9 +102,9 @@ static void row_input(const scalar *restrict x, const scalar *restrict dy,
     }
 }
 
-static void row_parameters(const scalar *restrict x, const scalar *restrict dy, size_t width,
-                           scalar mean, scalar inverse, scalar *restrict d_weight,
-                           scalar *restrict d_bias)
+static void row_parameters(const scalar *restrict x, const scalar *restrict dy,
+                           size_t width, scalar mean, scalar inverse,
+                           scalar *restrict d_weight, scalar *restrict d_bias)
 {
     for (size_t j = 0; j < width; j++) {
         d_weight[j] += dy[j] * ((x[j] - mean) * inverse);

@@ -15,8 +15,8 @@ struct optimizer_span {
     bool decays;
     double gradient_scale; /* from clipping; 1: none */
     double learning_rate;
-    double weight_decay;   /* 0 when the tensor does not decay */
-    uint64_t step;         /* from 0 */
+    double weight_decay; /* 0 when the tensor does not decay */
+    uint64_t step;       /* from 0 */
 };
 
 struct optimizer_kind {
@@ -24,7 +24,7 @@ struct optimizer_kind {
     const char *summary;
     const char *const *keys; /* its own, besides the common ones */
     size_t key_count;
-    double learning_rate;    /* default */
+    double learning_rate; /* default */
     bool (*read)(const struct json_at *at, struct optimizer_options *options,
                  struct error *error);
     uint64_t (*state_words)(const struct optimizer_options *options);

@@ -33,14 +33,15 @@ static double local_factor(const struct optimizer_options *options,
     if (!span->decays)
         return 1;
     double weight = sqrt(optimizer_sum_of_squares(span->parameters, span->count));
-    double gradient = span->gradient_scale *
-                      sqrt(optimizer_sum_of_squares(span->gradients, span->count));
+    double gradient =
+        span->gradient_scale * sqrt(optimizer_sum_of_squares(span->gradients, span->count));
     if (weight == 0 || gradient == 0)
         return 1;
     return options->trust * weight / (gradient + span->weight_decay * weight);
 }
 
-static void update(const struct optimizer_options *options, const struct optimizer_span *span)
+static void update(const struct optimizer_options *options,
+                   const struct optimizer_span *span)
 {
     scalar *restrict p = span->parameters;
     scalar *restrict v = span->state[0];

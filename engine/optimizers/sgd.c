@@ -68,7 +68,8 @@ static void update_nesterov(const struct optimizer_span *span, scalar momentum)
     }
 }
 
-static void update(const struct optimizer_options *options, const struct optimizer_span *span)
+static void update(const struct optimizer_options *options,
+                   const struct optimizer_span *span)
 {
     if (options->momentum == 0)
         update_plain(span);
