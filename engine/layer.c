@@ -16,7 +16,13 @@
     X(embedding)                                                                         \
     X(positions)                                                                         \
     X(attention)                                                                         \
-    X(cross_attention)
+    X(cross_attention)                                                                   \
+    X(conv2d)                                                                            \
+    X(batch_norm)                                                                        \
+    X(group_norm)                                                                        \
+    X(max_pool)                                                                          \
+    X(average_pool)                                                                      \
+    X(global_average_pool)
 
 #define DECLARE(name) extern const struct layer_kind layer_##name;
 #define ENTRY(name) &layer_##name,

@@ -9,7 +9,12 @@
 #define MODEL_PRESETS(X)                                                                   \
     X(mlp)                                                                                 \
     X(transformer_lm)                                                                      \
-    X(transformer)
+    X(transformer)                                                                         \
+    X(resnet18)                                                                            \
+    X(resnet34)                                                                            \
+    X(resnet50)                                                                            \
+    X(resnet101)                                                                           \
+    X(resnext101_32x8d)
 
 #define DECLARE(name) extern const struct model_preset model_preset_##name;
 #define ENTRY(name) &model_preset_##name,

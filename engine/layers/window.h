@@ -1,0 +1,28 @@
+/* Sliding windows over images, shared by convolution and pooling: one sample's input is
+ * [channels, height, width]; a window of kernel x kernel moves by stride over the input
+ * with `padding` on every side. */
+#ifndef PODSIM_ENGINE_LAYERS_WINDOW_H
+#define PODSIM_ENGINE_LAYERS_WINDOW_H
+
+#include "engine/layer.h"
+
+struct window {
+    size_t channels, height, width;      /* of the input */
+    size_t out_height, out_width;
+    size_t kernel, stride, padding;
+};
+
+/* Checks rank and fit and gives the output extents: (in + 2 padding - kernel) / stride + 1
+ * each, rounded down. */
+bool window_describe(const struct layer *layer, uint64_t kernel, uint64_t stride,
+                     uint64_t padding, struct window *window, struct error *error);
+
+/* The columns of one sample's `channels` channels: columns[c * k * k + i * k + j][oy * ow +
+ * ox], zero where the window hangs over the edge. */
+void window_columns(const struct window *window, size_t channels, const scalar *image,
+                    scalar *columns);
+/* The transpose: adds every column entry to the pixel that it came from. */
+void window_columns_back(const struct window *window, size_t channels,
+                         const scalar *columns, scalar *image);
+
+#endif
