@@ -31,6 +31,9 @@ KEY_SET(straggler, "straggler", "processor", "slowdown", "probability", "window_
 KEY_SET(degradation, "degradation", "link", "factor", "from_s", "until_s");
 KEY_SET(failure, "failure", "processor", "link", "at_s", "until_s");
 
+KEY_SET(pass, "passes", "forward", "recompute", "loss", "backward", "backward_input",
+        "backward_weight", "update");
+
 static const char *const notes[] = {"source", "assumed"};
 enum { NOTES = sizeof(notes) / sizeof(notes[0]) };
 
@@ -65,6 +68,20 @@ static size_t copy_keys(const char **keys, size_t count, const char *const *from
     return count + add;
 }
 
+/* Keys that are names from elsewhere: of number formats and of operation classes. */
+static bool borrowed_set(size_t index, char name[64], const char **keys, size_t *count)
+{
+    snprintf(name, 64, "%s", index == 0 ? "peak" : "efficiency");
+    *count = 0;
+    for (size_t i = 0; index == 0 && i < FORMAT_COUNT; i++)
+        keys[(*count)++] = number_format_names[i];
+    for (size_t i = 0; index == 1 && i < OPERATION_CLASSES; i++)
+        keys[(*count)++] = operation_class_name((enum operation_class)i);
+    if (index == 1)
+        keys[(*count)++] = "other";
+    return index < 2;
+}
+
 bool platform_key_set(size_t index, char name[64], const char *keys[PLATFORM_MAX_KEYS],
                       size_t *count)
 {
@@ -72,7 +89,7 @@ bool platform_key_set(size_t index, char name[64], const char *keys[PLATFORM_MAX
         &platform_root_keys,        &platform_power_keys,   &platform_memory_keys,
         &platform_exchange_keys,    &platform_link_keys,    &platform_joint_keys,
         &platform_host_keys,        &platform_trouble_keys, &platform_straggler_keys,
-        &platform_degradation_keys, &platform_failure_keys};
+        &platform_degradation_keys, &platform_failure_keys, &platform_pass_keys};
     enum { SETS = sizeof(sets) / sizeof(sets[0]) };
     static const char *const topology_common[] = {"kind"};
 
@@ -97,7 +114,7 @@ bool platform_key_set(size_t index, char name[64], const char *keys[PLATFORM_MAX
         *count = copy_keys(keys, *count, kind->keys, kind->key_count);
         return true;
     }
-    return false;
+    return borrowed_set(index - topology_kind_count(), name, keys, count);
 }
 
 bool platform_positive(const struct json_at *at, double maximum, double *value,

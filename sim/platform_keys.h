@@ -26,6 +26,7 @@ extern const struct key_set platform_trouble_keys;
 extern const struct key_set platform_straggler_keys;
 extern const struct key_set platform_degradation_keys;
 extern const struct key_set platform_failure_keys;
+extern const struct key_set platform_pass_keys; /* of a processor of kind table */
 
 /* An object with the keys of the set, further keys (may be NULL) and no others. */
 bool platform_check_keys(const struct json_at *at, const struct key_set *set,

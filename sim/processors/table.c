@@ -22,10 +22,8 @@ struct table {
 
 static const char *const keys[] = {"layers", "kinds"};
 
-static const char *const passes[] = {"forward",  "recompute",      "loss",
-                                     "backward", "backward_input", "backward_weight",
-                                     "update"};
-enum { PASSES = sizeof(passes) / sizeof(passes[0]), PASS_FORWARD = 0, PASS_RECOMPUTE = 1 };
+/* Places in platform_pass_keys. */
+enum { PASS_FORWARD = 0, PASS_RECOMPUTE = 1 };
 
 static bool add_entry(struct table *table, const char *name, bool is_kind, size_t pass,
                       const struct json_at *at, struct error *error)
@@ -43,17 +41,16 @@ static bool add_entry(struct table *table, const char *name, bool is_kind, size_
 static bool read_entries(const struct json_at *at, const char *key, bool is_kind,
                          struct table *table, struct error *error)
 {
-    const struct key_set allowed = {"passes", passes, PASSES};
     struct json_at section, row, cell;
     if (!json_optional(at, key, &section))
         return true;
     if (!json_is_object(&section))
         return json_fail(&section, error, "must be an object");
     for (size_t i = 0; json_entry(&section, i, &row); i++) {
-        if (!platform_check_keys(&row, &allowed, NULL, 0, error))
+        if (!platform_check_keys(&row, &platform_pass_keys, NULL, 0, error))
             return false;
-        for (size_t pass = 0; pass < PASSES; pass++)
-            if (json_optional(&row, passes[pass], &cell) &&
+        for (size_t pass = 0; pass < platform_pass_keys.count; pass++)
+            if (json_optional(&row, platform_pass_keys.keys[pass], &cell) &&
                 !add_entry(table, row.key, is_kind, pass, &cell, error))
                 return false;
     }
@@ -99,7 +96,8 @@ static const struct entry *find(const struct table *table, const char *name, boo
 static const struct entry *look_up(const struct table *table, const struct work *work)
 {
     size_t pass = 0;
-    while (pass < PASSES && strcmp(passes[pass], work->pass) != 0)
+    while (pass < platform_pass_keys.count &&
+           strcmp(platform_pass_keys.keys[pass], work->pass) != 0)
         pass++;
     const struct entry *entry = find(table, work->layer_name, false, pass);
     if (entry == NULL)
