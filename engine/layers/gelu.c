@@ -1,8 +1,7 @@
 /* y = x Phi(x), with Phi the normal distribution (Hendrycks and Gimpel 2016); with the
  * option "tanh" the usual approximation x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
 #include "engine/layer.h"
-
-#include <math.h>
+#include "engine/vector_math.h"
 
 enum { TANH };
 
@@ -25,48 +24,70 @@ static bool describe(struct layer *layer, struct error *error)
     return true;
 }
 
-static scalar inner(scalar x)
+static inline scalar inner(scalar x)
 {
     return root_two_over_pi * (x + cubic * x * x * x);
+}
+
+VECTOR_CLONES
+static void values(const scalar *restrict x, size_t count, scalar *restrict y)
+{
+    for (size_t i = 0; i < count; i++)
+        y[i] = half * x[i] * (1 + vector_erf(x[i] * root_half));
+}
+
+VECTOR_CLONES
+static void values_tanh(const scalar *restrict x, size_t count, scalar *restrict y)
+{
+    for (size_t i = 0; i < count; i++)
+        y[i] = half * x[i] * (1 + vector_tanh(inner(x[i])));
 }
 
 static void forward(const struct layer *layer, const struct layer_call *call)
 {
     size_t count = call->batch * (size_t)shape_count(&layer->output_shape);
-    const scalar *restrict x = call->input[0];
-    scalar *restrict y = call->output;
     if (layer->option[TANH] != 0)
-        for (size_t i = 0; i < count; i++)
-            y[i] = half * x[i] * (1 + scalar_tanh(inner(x[i])));
+        values_tanh(call->input[0], count, call->output);
     else
-        for (size_t i = 0; i < count; i++)
-            y[i] = half * x[i] * (1 + scalar_erf(x[i] * root_half));
+        values(call->input[0], count, call->output);
 }
 
-static scalar slope(scalar x)
+/* Both add to dx. */
+VECTOR_CLONES
+static void gradient(const scalar *restrict x, const scalar *restrict dy, size_t count,
+                     scalar *restrict dx)
 {
-    return half * (1 + scalar_erf(x * root_half)) + x * density * scalar_exp(-half * x * x);
+    for (size_t i = 0; i < count; i++) {
+        scalar slope = half * (1 + vector_erf(x[i] * root_half)) +
+                       x[i] * density * vector_exp(-half * x[i] * x[i]);
+        dx[i] += dy[i] * slope;
+    }
 }
 
-static scalar slope_tanh(scalar x)
+VECTOR_CLONES
+static void gradient_tanh(const scalar *restrict x, const scalar *restrict dy, size_t count,
+                          scalar *restrict dx)
 {
-    scalar t = scalar_tanh(inner(x));
-    scalar d_inner = root_two_over_pi * (1 + 3 * cubic * x * x);
-    return half * (1 + t) + half * x * (1 - t * t) * d_inner;
+    for (size_t i = 0; i < count; i++) {
+        scalar t = vector_tanh(inner(x[i]));
+        scalar d_inner = root_two_over_pi * (1 + 3 * cubic * x[i] * x[i]);
+        scalar slope = half * (1 + t) + half * x[i] * (1 - t * t) * d_inner;
+        dx[i] += dy[i] * slope;
+    }
 }
 
 static void backward(const struct layer *layer, const struct layer_call *call)
 {
     size_t count = call->batch * (size_t)shape_count(&layer->output_shape);
-    const scalar *restrict x = call->input[0];
-    const scalar *restrict dy = call->d_output;
-    scalar *restrict dx = call->d_input[0];
+    scalar *dx = call->d_input[0];
     if (dx == NULL)
         return;
-    for (size_t i = 0; i < count; i++) {
-        scalar d = dy[i] * (layer->option[TANH] != 0 ? slope_tanh(x[i]) : slope(x[i]));
-        dx[i] = call->accumulate[0] ? dx[i] + d : d;
-    }
+    if (!call->accumulate[0])
+        memset(dx, 0, count * sizeof *dx);
+    if (layer->option[TANH] != 0)
+        gradient_tanh(call->input[0], call->d_output, count, dx);
+    else
+        gradient(call->input[0], call->d_output, count, dx);
 }
 
 const struct layer_kind layer_gelu = {

@@ -1,7 +1,7 @@
 /* y = x W' + b on the last dimension: x [rows, in], W [out, in], b [out], y [rows, out].
  * Weights start normal with standard deviation gain / sqrt(in) (He et al. 2015 for the
  * gain of sqrt 2), biases zero. */
-#include "engine/layer.h"
+#include "engine/layers/projection.h"
 
 #include <math.h>
 
@@ -18,66 +18,47 @@ static bool describe(struct layer *layer, struct error *error)
     layer->output_shape = *in;
     layer->output_shape.extent[in->rank - 1] = out;
     layer->operation = OPERATION_MATMUL;
-    layer->tensor[WEIGHT] = (struct parameter_tensor){
-        .name = "weight",
-        .count = layer_multiply(width, out),
-        .init = INIT_NORMAL,
-        .scale = layer->option[GAIN] / sqrt((double)width),
-        .decays = true};
+    layer->tensor[WEIGHT] =
+        (struct parameter_tensor){.name = "weight",
+                                  .count = layer_multiply(width, out),
+                                  .init = INIT_NORMAL,
+                                  .scale = layer->option[GAIN] / sqrt((double)width),
+                                  .decays = true};
     layer->tensor[BIAS_TENSOR] = (struct parameter_tensor){.name = "bias", .count = out};
     layer->tensor_count = bias ? 2 : 1;
     layer->keeps_input[0] = true;
-    layer->macs = layer_multiply(rows, layer_multiply(width, out));
-    uint64_t bias_flops = bias ? layer_multiply(rows, out) : 0;
-    layer->forward_flops = layer_sum(layer_multiply(2, layer->macs), bias_flops);
+    layer->macs = projection_macs(rows, width, out);
+    layer->forward_flops = projection_flops(rows, width, out, bias);
     layer->backward_input_flops = layer_multiply(2, layer->macs);
     layer->backward_weight_flops = layer->forward_flops;
     return true;
 }
 
-struct sizes {
-    blasint rows, in, out;
-};
-
-static struct sizes sizes_of(const struct layer *layer, size_t batch)
+static struct projection size_of(const struct layer *layer, size_t batch)
 {
     const struct shape *in = &layer->input_shape[0];
     uint64_t width = in->extent[in->rank - 1];
-    return (struct sizes){(blasint)(batch * (shape_count(in) / width)), (blasint)width,
-                          (blasint)layer->output_shape.extent[in->rank - 1]};
+    return (struct projection){batch * (size_t)(shape_count(in) / width), (size_t)width,
+                               (size_t)layer->output_shape.extent[in->rank - 1]};
 }
 
 static void forward(const struct layer *layer, const struct layer_call *call)
 {
-    struct sizes n = sizes_of(layer, call->batch);
-    scalar *restrict y = call->output;
-    const scalar *restrict bias = layer->tensor_count > 1 ? call->parameter[BIAS_TENSOR] : NULL;
-    if (bias != NULL)
-        for (size_t r = 0; r < (size_t)n.rows; r++)
-            for (size_t j = 0; j < (size_t)n.out; j++)
-                y[r * (size_t)n.out + j] = bias[j];
-    scalar_gemm(CblasRowMajor, CblasNoTrans, CblasTrans, n.rows, n.out, n.in, 1,
-                call->input[0], n.in, call->parameter[WEIGHT], n.in, bias != NULL ? 1 : 0, y,
-                n.out);
+    struct projection size = size_of(layer, call->batch);
+    projection_forward(&size, call->input[0], call->parameter[WEIGHT],
+                       call->parameter[BIAS_TENSOR], call->output);
 }
 
 static void backward(const struct layer *layer, const struct layer_call *call)
 {
-    struct sizes n = sizes_of(layer, call->batch);
-    const scalar *restrict dy = call->d_output;
+    struct projection size = size_of(layer, call->batch);
     if (call->d_input[0] != NULL)
-        scalar_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n.rows, n.in, n.out, 1, dy,
-                    n.out, call->parameter[WEIGHT], n.in, call->accumulate[0] ? 1 : 0,
-                    call->d_input[0], n.in);
+        projection_backward_input(&size, call->d_output, call->parameter[WEIGHT],
+                                  call->accumulate[0], call->d_input[0]);
     if (call->d_parameter[WEIGHT] != NULL)
-        scalar_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, n.out, n.in, n.rows, 1, dy,
-                    n.out, call->input[0], n.in, 1, call->d_parameter[WEIGHT], n.in);
-    if (layer->tensor_count > 1 && call->d_parameter[BIAS_TENSOR] != NULL) {
-        scalar *restrict d_bias = call->d_parameter[BIAS_TENSOR];
-        for (size_t r = 0; r < (size_t)n.rows; r++)
-            for (size_t j = 0; j < (size_t)n.out; j++)
-                d_bias[j] += dy[r * (size_t)n.out + j];
-    }
+        projection_backward_weight(&size, call->d_output, call->input[0],
+                                   call->d_parameter[WEIGHT],
+                                   call->d_parameter[BIAS_TENSOR]);
 }
 
 const struct layer_kind layer_linear = {
