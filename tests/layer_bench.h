@@ -155,6 +155,7 @@ static void bench_forward(struct bench *b)
     for (size_t i = 0; i < b->layer.input_count; i++)
         call.input[i] = b->input[i];
     call.output = b->output;
+    call.state = b->layer.state_count > 0 ? b->state : NULL;
     b->layer.kind->forward(&b->layer, &call);
 }
 

@@ -93,6 +93,8 @@ static void check_layer(const cJSON *from)
     load(member(from, "d_output"), b.d_output, b.output_size);
     bench_forward(&b);
     compare(what.kind, "output", member(from, "output"), b.output, b.output_size);
+    compare(what.kind, "state", member(from, "state"), b.state,
+            (size_t)b.layer.state_count);
     bench_backward(&b, true, true, false);
     for (size_t i = 0; i < b.layer.input_count && bench_has_gradient(&b, i); i++)
         compare(what.kind, "input gradient",

@@ -5,7 +5,7 @@
 
 writes cases with random numbers and random shapes (sizes up to SIZE, of one and odd ones
 among them) as JSON. tests/test_torch.c holds the engine against it. tests/golden/torch.json
-was written by "torch_reference.py 1 4". Exit status 77: PyTorch is not installed.
+was written by "torch_reference.py 1 3". Exit status 77: PyTorch is not installed.
 """
 import json
 import random
@@ -18,6 +18,7 @@ except ImportError:
     sys.exit(77)
 
 LAYERS = {}
+STATE = []  # what the function of the case leaves as the layer's state
 
 
 def layer(function):
@@ -73,7 +74,7 @@ def add():
 @layer
 def layer_norm():
     for rank, epsilon in (1, 1e-5), (2, 0.1), (3, 1e-5):
-        inputs = shape(rank - 1) + [size(2)]
+        inputs = shape(rank - 1) + [size(3)]  # two alone have almost no gradient
         width = inputs[-1]
         yield ({"epsilon": epsilon}, size(), [inputs], [[width], [width]],
                lambda x, w, b, e=epsilon: F.layer_norm(x, [x.shape[-1]], w, b, e))
@@ -156,6 +157,67 @@ def cross_attention():
                lambda x, m, *p, h=heads: attention_to(x, m, h, *p))
 
 
+@layer
+def conv2d():
+    for kernel, stride, padding, groups, bias in (
+            (3, 1, 1, 1, 0), (3, 2, 1, 2, 1), (1, 1, 0, 1, 0), (1, 2, 0, 1, 1),
+            (5, 3, 2, 1, 1), (3, 1, 0, 3, 0)):
+        channels, out = groups * random.randint(1, 2), groups * random.randint(1, 2)
+        image = [channels, size(kernel), size(kernel)]
+        parameters = [[out, channels // groups, kernel, kernel]] + ([[out]] if bias else [])
+        yield ({"channels": out, "kernel": kernel, "stride": stride, "padding": padding,
+                "groups": groups, "bias": bias}, random.randint(1, 3), [image], parameters,
+               lambda x, w, b=None, s=stride, p=padding, g=groups:
+               F.conv2d(x, w, b, stride=s, padding=p, groups=g))
+
+
+@layer
+def batch_norm():
+    for rank, epsilon in (3, 1e-5), (1, 0.1):
+        inputs = shape(rank)
+        options = {"epsilon": epsilon, "momentum": 0.3}
+
+        def normalise(x, w, b, options=options):
+            mean, variance = torch.zeros_like(w), torch.ones_like(w)
+            y = F.batch_norm(x, mean, variance, w, b, True, 0.3, options["epsilon"])
+            STATE.extend(mean.tolist() + variance.tolist())
+            return y
+        yield options, random.randint(3, 4), [inputs], [[inputs[0]]] * 2, normalise
+
+
+@layer
+def group_norm():
+    for rank, groups, epsilon in (3, 2, 1e-5), (3, 1, 0.1), (1, 2, 1e-5):
+        channels = groups * random.randint(3, 4)
+        yield ({"groups": groups, "epsilon": epsilon}, size(),
+               [[channels] + shape(rank - 1)], [[channels]] * 2,
+               lambda x, w, b, g=groups, e=epsilon: F.group_norm(x, g, w, b, e))
+
+
+def windows():
+    for kernel, stride, padding in (3, 2, 1), (2, 2, 0), (1, 1, 0), (2, 3, 1):
+        yield kernel, stride, padding, [size(), size(kernel), size(kernel)]
+
+
+@layer
+def max_pool():
+    for k, s, p, image in windows():
+        yield ({"kernel": k, "stride": s, "padding": p}, random.randint(1, 3), [image], [],
+               lambda x, k=k, s=s, p=p: F.max_pool2d(x, k, s, p))
+
+
+@layer
+def average_pool():
+    for k, s, p, image in windows():
+        yield ({"kernel": k, "stride": s, "padding": p}, random.randint(1, 3), [image], [],
+               lambda x, k=k, s=s, p=p: F.avg_pool2d(x, k, s, p))
+
+
+@layer
+def global_average_pool():
+    yield {}, size(), [shape(3)], [], lambda x: x.mean((2, 3))
+
+
 def numbers(*extents):
     """Random numbers that a float holds exactly."""
     return torch.randn(*extents).float().double()
@@ -172,6 +234,7 @@ def layer_case(kind, options, batch, input_shapes, parameter_shapes, function):
     else:
         inputs = [numbers(batch, *s).requires_grad_() for s in input_shapes]
     parameters = [numbers(*s).requires_grad_() for s in parameter_shapes]
+    STATE.clear()
     output = function(*inputs, *parameters)
     d_output = numbers(*output.shape)
     output.backward(d_output)
@@ -179,7 +242,7 @@ def layer_case(kind, options, batch, input_shapes, parameter_shapes, function):
             "vocabulary": vocabulary,
             "inputs": [listed(x) for x in inputs],
             "parameters": [listed(x) for x in parameters],
-            "output": listed(output), "d_output": listed(d_output),
+            "state": list(STATE), "output": listed(output), "d_output": listed(d_output),
             "d_inputs": [listed(x.grad) for x in inputs if vocabulary == 0],
             "d_parameters": [listed(x.grad) for x in parameters]}
 

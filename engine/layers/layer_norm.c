@@ -2,6 +2,7 @@
  *   n = (x - mean) / sqrt(variance + epsilon);  y = weight n + bias
  * x, y [rows, width]; weight, bias [width]. Kept: the input, and per row mean and
  * 1 / sqrt(...). */
+#include "engine/layers/lanes.h"
 #include "engine/layer.h"
 
 #include <math.h>
@@ -28,37 +29,6 @@ static bool describe(struct layer *layer, struct error *error)
     return true;
 }
 
-/* Sums in eight lanes: fast, and the same whatever the vector width. */
-static scalar total(const scalar lane[8])
-{
-    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
-           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-}
-
-static scalar sum(const scalar *restrict x, size_t width)
-{
-    scalar lane[8] = {0};
-    size_t i = 0;
-    for (; i + 8 <= width; i += 8)
-        for (size_t k = 0; k < 8; k++)
-            lane[k] += x[i + k];
-    for (size_t k = 0; i + k < width; k++)
-        lane[k] += x[i + k];
-    return total(lane);
-}
-
-static scalar sum_squares(const scalar *restrict x, size_t width, scalar mean)
-{
-    scalar lane[8] = {0};
-    size_t i = 0;
-    for (; i + 8 <= width; i += 8)
-        for (size_t k = 0; k < 8; k++)
-            lane[k] += (x[i + k] - mean) * (x[i + k] - mean);
-    for (size_t k = 0; i + k < width; k++)
-        lane[k] += (x[i + k] - mean) * (x[i + k] - mean);
-    return total(lane);
-}
-
 static void forward(const struct layer *layer, const struct layer_call *call)
 {
     const struct shape *in = &layer->input_shape[0];
@@ -69,8 +39,8 @@ static void forward(const struct layer *layer, const struct layer_call *call)
     for (size_t r = 0; r < rows; r++) {
         const scalar *restrict x = call->input[0] + r * width;
         scalar *restrict y = call->output + r * width;
-        scalar mean = sum(x, width) / (scalar)width;
-        scalar variance = sum_squares(x, width, mean) / (scalar)width;
+        scalar mean = lanes_sum(x, width) / (scalar)width;
+        scalar variance = lanes_squares(x, width, mean) / (scalar)width;
         scalar inverse = 1 / scalar_sqrt(variance + (scalar)layer->option[EPSILON]);
         for (size_t j = 0; j < width; j++)
             y[j] = weight[j] * ((x[j] - mean) * inverse) + bias[j];
@@ -84,21 +54,21 @@ static void row_input(const scalar *restrict x, const scalar *restrict dy,
                       const scalar *restrict weight, size_t width, scalar mean,
                       scalar inverse, bool accumulate, scalar *restrict dx)
 {
-    scalar g_sum = 0, gn_sum = 0, lane[8] = {0}, lane_n[8] = {0};
+    scalar lane[8] = {0}, lane_n[8] = {0};
     for (size_t i = 0; i < width; i += 8)
         for (size_t k = 0; k < 8 && i + k < width; k++) {
             scalar g = weight[i + k] * dy[i + k];
             lane[k] += g;
             lane_n[k] += g * ((x[i + k] - mean) * inverse);
         }
-    g_sum = total(lane) / (scalar)width;
-    gn_sum = total(lane_n) / (scalar)width;
+    scalar g_mean = lanes_total(lane) / (scalar)width;
+    scalar gn_mean = lanes_total(lane_n) / (scalar)width;
     if (!accumulate)
         for (size_t j = 0; j < width; j++)
             dx[j] = 0;
     for (size_t j = 0; j < width; j++) {
         scalar n = (x[j] - mean) * inverse;
-        dx[j] += inverse * (weight[j] * dy[j] - g_sum - n * gn_sum);
+        dx[j] += inverse * (weight[j] * dy[j] - g_mean - n * gn_mean);
     }
 }
 
