@@ -369,7 +369,11 @@ static void test_head_kinds(void)
         {"{\"input\": [6, 4], \"blocks\": [{\"name\": \"a\", \"layers\": [{\"kind\":"
          " \"relu\"}]}, {\"name\": \"b\", \"layers\": [{\"kind\": \"flatten\"}]}]}",
          NULL,
-         {"flatten", "linear"}}};
+         {"flatten", "linear"}},
+        {"{\"input\": [3, 4, 5], \"blocks\": [{\"name\": \"a\", \"layers\": [{\"kind\":"
+         " \"relu\"}]}, {\"name\": \"b\", \"layers\": [{\"kind\": \"flatten\"}]}]}",
+         NULL,
+         {"global_average_pool", "linear"}}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct model *model = model_of(cases[i].text);
         const size_t ends[] = {1, 2};

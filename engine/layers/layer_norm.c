@@ -55,12 +55,18 @@ static void row_input(const scalar *restrict x, const scalar *restrict dy,
                       scalar inverse, bool accumulate, scalar *restrict dx)
 {
     scalar lane[8] = {0}, lane_n[8] = {0};
-    for (size_t i = 0; i < width; i += 8)
-        for (size_t k = 0; k < 8 && i + k < width; k++) {
+    size_t i = 0;
+    for (; i + 8 <= width; i += 8)
+        for (size_t k = 0; k < 8; k++) {
             scalar g = weight[i + k] * dy[i + k];
             lane[k] += g;
             lane_n[k] += g * ((x[i + k] - mean) * inverse);
         }
+    for (size_t k = 0; i + k < width; k++) {
+        scalar g = weight[i + k] * dy[i + k];
+        lane[k] += g;
+        lane_n[k] += g * ((x[i + k] - mean) * inverse);
+    }
     scalar g_mean = lanes_total(lane) / (scalar)width;
     scalar gn_mean = lanes_total(lane_n) / (scalar)width;
     if (!accumulate)
