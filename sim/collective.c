@@ -56,8 +56,10 @@ static bool provide_edge(struct plan *plan, struct collective *c, uint32_t from,
                          uint64_t count, struct error *error)
 {
     uint32_t *index = &c->edges[(size_t)from * c->ranks + to];
-    if (*index == PLAN_NONE &&
-        !plan_add_edge(plan, c->parts[from], c->parts[to], PAYLOAD_PIECES, 2, index, error))
+    /* One message a ring may be under way before the receiver takes the first. */
+    uint64_t capacity = 2 + (uint64_t)c->ring_count;
+    if (*index == PLAN_NONE && !plan_add_edge(plan, c->parts[from], c->parts[to],
+                                              PAYLOAD_PIECES, capacity, index, error))
         return false;
     struct edge *edge = &plan->edges[*index];
     if (count > edge->message_count)
@@ -92,12 +94,17 @@ bool plan_add_collective(struct plan *plan, const struct collective *collective,
         return error_memory(error, "collective");
     own.parts = checked_calloc(own.ranks, sizeof *own.parts);
     own.firsts = own.firsts == NULL ? NULL : checked_calloc(own.ranks, sizeof *own.firsts);
+    size_t ring_ranks = (size_t)own.ring_count * own.ranks;
+    own.rings = own.rings == NULL ? NULL : checked_calloc(ring_ranks, sizeof *own.rings);
     own.edges = checked_calloc(pairs, sizeof *own.edges);
     *index = (uint32_t)plan->collective_count;
     plan->collectives[plan->collective_count++] = own; /* owned, also when incomplete */
     if (own.parts == NULL || own.edges == NULL ||
-        (collective->firsts != NULL && own.firsts == NULL))
+        (collective->firsts != NULL && own.firsts == NULL) ||
+        (collective->rings != NULL && own.rings == NULL))
         return error_memory(error, "collective");
+    if (own.rings != NULL)
+        memcpy(own.rings, collective->rings, ring_ranks * sizeof *own.rings);
     if (own.firsts != NULL)
         memcpy(own.firsts, collective->firsts, own.ranks * sizeof *own.firsts);
     memcpy(own.parts, collective->parts, own.ranks * sizeof *own.parts);

@@ -82,7 +82,7 @@ static bool part_charges(struct executor *x, uint32_t index, struct error *error
             return false;
     return plan_part_memory(plan, part, &state->memory, error) &&
            loss_charge(plan, part, processor, &state->loss, error) &&
-           cost_update(plan_part_parameters(plan, part), plan->optimizer_flops,
+           cost_update(plan_shard_parameters(plan, part), plan->optimizer_flops,
                        plan->optimizer_words, &plan->precision, processor, &update, error) &&
            single_charge(&state->update, &update, error);
 }

@@ -62,6 +62,23 @@ static void forward(struct walker *w, const struct instruction *i)
                          memory->input_bytes - memory->kept_input_bytes);
 }
 
+/* The charges of the layers that the instruction names. They stand in backward order. */
+static struct charges piece_of(const struct charges *all, const struct instruction *i)
+{
+    struct charges piece = {0};
+    for (size_t k = 0; k < all->count; k++) {
+        uint32_t layer = all->items[k].layer;
+        if (layer < i->first_layer || layer >= i->end_layer)
+            continue;
+        if (piece.count++ == 0)
+            piece.items = &all->items[k];
+        piece.seconds += all->items[k].seconds;
+    }
+    return piece;
+}
+
+/* In pieces, the numbers are made with the first one: nobody reads a piece's gradients
+ * before its end. */
 static void backward(struct walker *w, const struct instruction *i, enum pass pass)
 {
     static const enum backward_pass numeric[PASS_COUNT] = {
@@ -71,10 +88,13 @@ static void backward(struct walker *w, const struct instruction *i, enum pass pa
     };
     struct executor *x = w->executor;
     const struct part_state *state = &x->parts[i->part];
-    if (x->training)
+    const struct part *part = &x->plan->parts[i->part];
+    bool whole = i->end_layer == 0;
+    struct charges piece = whole ? state->passes[pass] : piece_of(&state->passes[pass], i);
+    if (x->training && (whole || i->end_layer == part->end_layer))
         trainer_backward(x->execution->trainer, i->part, run_micro_batch(w, i), numeric[pass]);
-    compute(w, i, &state->passes[pass]);
-    if (pass != PASS_BACKWARD_INPUT)
+    compute(w, i, &piece);
+    if (pass != PASS_BACKWARD_INPUT && (whole || i->first_layer == part->first_layer))
         executor_release(x, w->processor, MEMORY_STASH,
                          state->memory.stash_bytes + state->memory.logits_bytes);
 }
@@ -118,18 +138,15 @@ static void evaluate(struct walker *w, uint32_t copy, uint64_t done)
     metric(w, "test loss", evaluation.loss);
 }
 
-static void update(struct walker *w, const struct instruction *i)
+/* The part's weights are those of the next step: tells of it when that goes for the whole
+ * copy. */
+static void updated(struct walker *w, uint32_t index)
 {
     struct executor *x = w->executor;
-    const struct part *part = &x->plan->parts[i->part];
+    const struct part *part = &x->plan->parts[index];
     const struct copy *copy = &x->plan->copies[part->copy];
-    compute(w, i, &x->parts[i->part].update);
-    if (x->training)
-        trainer_update(x->execution->trainer, i->part, w->step);
     uint64_t before = copy_updates(x, copy);
-    x->parts[i->part].updates++;
-    if (part->final_loss && x->training)
-        metric(w, "loss", trainer_step_loss(x->execution->trainer, i->part));
+    x->parts[index].updates++;
     uint64_t done = copy_updates(x, copy);
     if (done == before)
         return;
@@ -137,6 +154,28 @@ static void update(struct walker *w, const struct instruction *i)
         evaluate(w, part->copy, done);
     if (part->copy == 0 && x->execution->progress != NULL)
         x->execution->progress(x->execution->progress_context, machine_now_s(), done);
+}
+
+static void update(struct walker *w, const struct instruction *i)
+{
+    struct executor *x = w->executor;
+    const struct part *part = &x->plan->parts[i->part];
+    compute(w, i, &x->parts[i->part].update);
+    if (x->training)
+        trainer_update(x->execution->trainer, i->part, w->step);
+    if (part->final_loss && x->training)
+        metric(w, "loss", trainer_step_loss(x->execution->trainer, i->part));
+    bool gathers = part->gather_every <= 1 || (w->step + 1) % part->gather_every == 0;
+    x->parts[i->part].gathers_left = gathers ? part->gather_count : 0;
+    if (x->parts[i->part].gathers_left == 0)
+        updated(w, i->part);
+}
+
+void execute_gathered(struct walker *w, uint32_t part)
+{
+    size_t *left = &w->executor->parts[part].gathers_left;
+    if (*left > 0 && --*left == 0)
+        updated(w, part);
 }
 
 void execute_compute(struct walker *w, const struct instruction *i)

@@ -25,7 +25,8 @@ struct part_state {
     bool uses[PASS_COUNT];             /* some instruction asks for this pass */
     struct charges passes[PASS_COUNT]; /* backward ones in backward order */
     struct charges loss, update;
-    uint64_t updates; /* done */
+    uint64_t updates;  /* done, their gathers included */
+    size_t gathers_left; /* of the update under way */
 };
 
 /* What is known of a message besides its scalars. */
@@ -97,6 +98,9 @@ void charges_free(struct executor *x);
 
 /* executor_compute.c: forward, backward, loss, update and load of one instruction. */
 void execute_compute(struct walker *w, const struct instruction *instruction);
+
+/* After a collective of a part's parameters: the last one completes the update. */
+void execute_gathered(struct walker *w, uint32_t part);
 
 /* executor_transfer.c */
 bool edges_create(struct executor *x, struct error *error);

@@ -86,4 +86,8 @@ void execute_collective(struct walker *w, const struct instruction *i)
     }
     if (x->training && c->average)
         trainer_average(x->execution->trainer, c, rank);
+    if (x->training && c->clear)
+        trainer_clear(x->execution->trainer, c, rank);
+    if (c->parameters)
+        execute_gathered(w, i->part);
 }

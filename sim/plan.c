@@ -1,6 +1,7 @@
 #include "sim/plan.h"
 
 #include "base/checked.h"
+#include "sim/collective.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,9 @@ void plan_free(struct plan *plan)
         free(plan->parts[i].teacher_edges);
         free(plan->parts[i].pupil_edges);
         free(plan->parts[i].ties);
+        free(plan->parts[i].sums);
+        free(plan->parts[i].gathers);
+        free(plan->parts[i].buckets);
     }
     for (size_t i = 0; i < plan->stream_count; i++) {
         code_free(&plan->streams[i].prologue);
@@ -66,6 +70,7 @@ void plan_free(struct plan *plan)
     for (size_t i = 0; i < plan->collective_count; i++) {
         free(plan->collectives[i].parts);
         free(plan->collectives[i].firsts);
+        free(plan->collectives[i].rings);
         free(plan->collectives[i].edges);
     }
     free(plan->collectives);
@@ -240,6 +245,62 @@ uint64_t plan_part_parameters(const struct plan *plan, const struct part *part)
     return model_run_parameter_count(plan->model, part->first_layer, part->end_layer);
 }
 
+size_t plan_bucket_count(const struct part *part)
+{
+    return part->buckets == NULL ? 1 : part->bucket_count;
+}
+
+struct bucket plan_bucket(const struct plan *plan, const struct part *part, size_t index)
+{
+    if (part->buckets != NULL)
+        return part->buckets[index];
+    return (struct bucket){(uint32_t)part->first_layer, (uint32_t)part->end_layer, 0,
+                           plan_part_parameters(plan, part)};
+}
+
+void plan_shard_stretch(const struct plan *plan, const struct part *part, size_t bucket,
+                        uint64_t *first, uint64_t *count)
+{
+    struct bucket b = plan_bucket(plan, part, bucket);
+    *first = 0;
+    *count = b.count;
+    if (part->shards > 1)
+        collective_piece(b.count, part->shards, part->shard, first, count);
+    *first += b.first;
+}
+
+uint64_t plan_shard_parameters(const struct plan *plan, const struct part *part)
+{
+    uint64_t sum = 0, first, count;
+    for (size_t i = 0; i < plan_bucket_count(part); i++) {
+        plan_shard_stretch(plan, part, i, &first, &count);
+        sum += count;
+    }
+    return sum;
+}
+
+bool plan_note_collective(uint32_t **list, size_t *count, uint32_t collective,
+                          struct error *error)
+{
+    size_t capacity = *count;
+    if (!checked_grow((void **)list, &capacity, *count + 1, sizeof **list))
+        return error_memory(error, "collectives");
+    (*list)[(*count)++] = collective;
+    return true;
+}
+
+/* Gradients of one bucket at a time are whole, the others are the shard alone. */
+static uint64_t sharded_gradients(const struct plan *plan, const struct part *part,
+                                  uint64_t shard)
+{
+    uint64_t largest = 0;
+    for (size_t i = 0; i < plan_bucket_count(part); i++) {
+        struct bucket b = plan_bucket(plan, part, i);
+        largest = b.count > largest ? b.count : largest;
+    }
+    return shard + largest;
+}
+
 /* count x samples x bytes of a word, checked. */
 static bool sized(uint64_t count, uint64_t samples, enum number_format format, uint64_t *bytes)
 {
@@ -281,10 +342,10 @@ bool plan_part_memory(const struct plan *plan, const struct part *part,
     memset(memory, 0, sizeof *memory);
     uint64_t versions = part->weight_versions > 1 ? part->weight_versions : 1;
     uint64_t trained = part->trains ? parameters : 0;
-    uint64_t shard = trained;
-    if (part->shards > 1) /* the largest, which is the first */
-        shard = trained / part->shards + (trained % part->shards != 0);
-    uint64_t gradients = part->shard_gradients ? shard : trained;
+    uint64_t shard = part->trains ? plan_shard_parameters(plan, part) : 0;
+    uint64_t gradients = part->shard_gradients && part->trains
+                             ? sharded_gradients(plan, part, shard)
+                             : trained;
     bool fits = sized(parameters, versions, plan->precision.weights,
                       &memory->weights_bytes) &&
                 sized(gradients, 1, plan->precision.gradients, &memory->gradients_bytes) &&

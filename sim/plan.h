@@ -42,6 +42,9 @@ struct instruction {
     uint32_t target; /* edge (SEND, RECEIVE, POLL), collective, barrier; else PLAN_NONE */
     int64_t micro_batch;
     uint64_t every;  /* > 1: only in steps with (step + 1) % every == 0 */
+    /* BACKWARD and BACKWARD_WEIGHT in pieces: only these layers of the part, from its last
+     * ones on; end_layer 0: all at once. */
+    uint32_t first_layer, end_layer;
 };
 
 /* The instructions of one actor of one processor: a prologue once, then the body once a
@@ -71,6 +74,7 @@ struct copy {
     uint32_t shares;     /* ... of so many (1: all see the same samples) */
     uint64_t seed_offset;/* of the initial weights; equal offsets, equal weights */
     uint32_t first_part, end_part; /* its parts, in layer order */
+    bool apart;          /* its gradients are not summed with the other shards' */
 };
 
 /* Distillation against other models: what a loss part adds to its task loss. */
@@ -79,6 +83,12 @@ struct teaching {
     bool kl; /* else mean square on logits */
     double temperature;
     uint64_t burn_in_steps;
+};
+
+/* A run of a part's layers whose gradients are exchanged together. */
+struct bucket {
+    uint32_t first_layer, end_layer;
+    uint64_t first, count; /* scalars of the part's parameters */
 };
 
 struct part {
@@ -94,12 +104,17 @@ struct part {
     uint32_t slots;          /* micro-batches whose stash is held at once */
     uint32_t activation_in, activation_out; /* edges, or PLAN_NONE */
     uint32_t gradient_from, gradient_to;
-    uint32_t collective;     /* of its gradients, before the update */
+    uint32_t *sums;          /* collectives of its gradients, before the update */
+    size_t sum_count;
     uint32_t *ties;          /* collectives of gradients of weights that other parts hold too */
     size_t tie_count;
-    uint32_t gather;         /* collective of its parameters, after the update */
+    uint32_t *gathers;       /* collectives of its parameters, after the update */
+    size_t gather_count;
     uint64_t gather_every;   /* in every so many steps */
-    uint32_t shard, shards;  /* of the optimiser's state; shards 0 or 1: all of it */
+    struct bucket *buckets;  /* in layer order, disjoint; NULL: one, of everything */
+    size_t bucket_count;
+    uint32_t shard, shards;  /* of the optimiser's state: piece `shard` of `shards` of every
+                              * bucket; shards 0 or 1: all of it */
     bool shard_gradients;    /* keeps only its shard of the summed gradients */
     uint32_t weight_versions;/* weights kept at once (weight stashing); 0 or 1: one */
     uint32_t *teacher_edges; /* predictions that come in, one an other model */
@@ -141,11 +156,14 @@ struct collective {
     enum collective_goal goal;
     bool parameters;      /* else gradients */
     bool average;         /* divide the sum by the number of ranks */
+    bool clear;           /* after a reduce-scatter: zero all but the rank's own piece */
     uint64_t first, count; /* scalars of the array */
     uint64_t *firsts;      /* one a rank, where they differ; NULL: first */
     uint32_t *parts;      /* one a rank */
     uint32_t ranks;
     uint32_t group;       /* ranks of a node, for hierarchical algorithms */
+    uint32_t *rings;      /* [ring_count * ranks], orders of the ranks; owned */
+    uint32_t ring_count;
     uint32_t *edges;      /* [ranks * ranks], from x to; PLAN_NONE where unused */
 };
 
@@ -197,7 +215,7 @@ bool plan_add_stream(struct plan *plan, uint32_t processor, struct stream **stre
                      struct error *error);
 bool plan_add_barrier(struct plan *plan, uint32_t members, uint32_t *index,
                       struct error *error);
-/* Copies parts; adds the edges that the algorithm uses. */
+/* Copies parts, firsts and rings; adds the edges that the algorithm uses. */
 bool plan_add_collective(struct plan *plan, const struct collective *collective,
                          uint32_t *index, struct error *error);
 /* The processors that have a stream. */
@@ -219,6 +237,17 @@ struct part_memory {
 bool plan_part_memory(const struct plan *plan, const struct part *part,
                       struct part_memory *memory, struct error *error);
 uint64_t plan_part_parameters(const struct plan *plan, const struct part *part);
+/* Buckets of a part (1 when it has no list). */
+size_t plan_bucket_count(const struct part *part);
+struct bucket plan_bucket(const struct plan *plan, const struct part *part, size_t index);
+/* The stretch of a bucket that this part's optimiser updates. */
+void plan_shard_stretch(const struct plan *plan, const struct part *part, size_t bucket,
+                        uint64_t *first, uint64_t *count);
+/* Sum of these: parameters that it updates. */
+uint64_t plan_shard_parameters(const struct plan *plan, const struct part *part);
+/* Appends a collective's number to a part's list (ties, sums, gathers). */
+bool plan_note_collective(uint32_t **list, size_t *count, uint32_t collective,
+                          struct error *error);
 
 /* Runs the programs without time over a few steps and refuses, naming the two
  * instructions that wait for each other, what could not finish; also a stash slot used

@@ -72,7 +72,8 @@ static bool stash(struct checker *c, const struct instruction *i, struct error *
                          "processor %u: %s needs a stash slot, but all %u of stage %u are taken",
                          part->processor, text, part->slots, part->stage);
     }
-    if (i->operation == OP_BACKWARD || i->operation == OP_BACKWARD_WEIGHT) {
+    bool last_piece = i->end_layer == 0 || i->first_layer == part->first_layer;
+    if ((i->operation == OP_BACKWARD || i->operation == OP_BACKWARD_WEIGHT) && last_piece) {
         if (c->in_flight[i->part] == 0) {
             char text[160];
             instruction_text(c->plan, i, text, sizeof text);

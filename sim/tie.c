@@ -14,16 +14,6 @@ static size_t holder(const struct plan *plan, const struct part *part, size_t ow
     return SIZE_MAX;
 }
 
-static bool note(struct part *part, uint32_t collective, struct error *error)
-{
-    size_t capacity = part->tie_count;
-    if (!checked_grow((void **)&part->ties, &capacity, part->tie_count + 1,
-                      sizeof *part->ties))
-        return error_memory(error, "tied weights");
-    part->ties[part->tie_count++] = collective;
-    return true;
-}
-
 static bool add_collective(struct plan *plan, size_t owner, uint32_t *parts, uint64_t *firsts,
                            uint32_t ranks, struct error *error)
 {
@@ -39,7 +29,8 @@ static bool add_collective(struct plan *plan, size_t owner, uint32_t *parts, uin
     if (!plan_add_collective(plan, &collective, &index, error))
         return false;
     for (uint32_t r = 0; r < ranks; r++)
-        if (!note(&plan->parts[parts[r]], index, error))
+        if (!plan_note_collective(&plan->parts[parts[r]].ties,
+                                  &plan->parts[parts[r]].tie_count, index, error))
             return false;
     return true;
 }

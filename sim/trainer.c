@@ -81,21 +81,11 @@ static void find_seeds(const struct trainer *t, const struct part *part,
         own->seeds[own->seed_count++] = own->crossing_out[i];
 }
 
-/* The tensors that the part's optimiser updates: all, or the stretch of its shard. */
-static bool create_tensors(const struct trainer *t, uint32_t index, struct error *error)
+/* What of the tensors lies in a stretch. */
+static void add_tensors(struct trainer_part *own, uint64_t first, uint64_t stretch)
 {
-    const struct part *part = &t->plan->parts[index];
-    struct trainer_part *own = &t->parts[index];
-    size_t all, count;
+    size_t all;
     const struct network_tensor *tensors = network_tensors(own->network, &all);
-    uint64_t first = 0, stretch;
-    network_parameters(own->network, &count);
-    stretch = count;
-    if (part->shards > 1)
-        collective_piece(count, part->shards, part->shard, &first, &stretch);
-    own->tensors = checked_calloc(all, sizeof *own->tensors);
-    if (own->tensors == NULL)
-        return error_memory(error, "tensors");
     for (size_t i = 0; i < all; i++) {
         struct network_tensor tensor = tensors[i];
         uint64_t end = tensor.offset + tensor.count;
@@ -106,6 +96,24 @@ static bool create_tensors(const struct trainer *t, uint32_t index, struct error
         tensor.offset = (size_t)from;
         tensor.count = (size_t)(end - from);
         own->tensors[own->tensor_count++] = tensor;
+    }
+}
+
+/* The tensors that the part's optimiser updates: all, or the stretches of its shard. */
+static bool create_tensors(const struct trainer *t, uint32_t index, struct error *error)
+{
+    const struct part *part = &t->plan->parts[index];
+    struct trainer_part *own = &t->parts[index];
+    size_t all, buckets = plan_bucket_count(part);
+    network_tensors(own->network, &all);
+    /* A bucket's stretch cuts at most one tensor at each of its ends. */
+    own->tensors = checked_calloc(all + buckets, sizeof *own->tensors);
+    if (own->tensors == NULL)
+        return error_memory(error, "tensors");
+    for (size_t i = 0; i < buckets; i++) {
+        uint64_t first, count;
+        plan_shard_stretch(t->plan, part, i, &first, &count);
+        add_tensors(own, first, count);
     }
     return true;
 }
@@ -279,7 +287,9 @@ void trainer_loss(struct trainer *t, uint32_t part, uint64_t micro_batch)
     size_t slot = slot_of(t, part, micro_batch);
     size_t classes = classes_of(t->plan->model, p->logits_value);
     size_t rows = rows_of(t->plan->model, p->logits_value) * (size_t)t->plan->micro_batch;
-    double scale = 1.0 / ((double)t->plan->batch * (double)t->data->labels);
+    const struct copy *copy = &t->plan->copies[p->copy];
+    double batch = (double)t->plan->batch / (double)(copy->apart ? copy->shards : 1);
+    double scale = 1.0 / (batch * (double)t->data->labels);
     scalar *logits = network_value(own->network, slot, p->logits_value);
     scalar *gradient = network_gradient(own->network, slot, p->logits_value);
     read_samples(t, part, micro_batch, NULL, own->labels);
@@ -420,6 +430,15 @@ void trainer_average(struct trainer *t, const struct collective *c, uint32_t ran
     scalar *own = collective_array(t, c, rank) + collective_first(c, rank);
     for (size_t i = 0; i < c->count; i++)
         own[i] /= (scalar)c->ranks;
+}
+
+void trainer_clear(struct trainer *t, const struct collective *c, uint32_t rank)
+{
+    scalar *own = collective_array(t, c, rank) + collective_first(c, rank);
+    uint64_t first, count;
+    collective_piece(c->count, c->ranks, rank, &first, &count);
+    memset(own, 0, (size_t)first * sizeof *own);
+    memset(own + first + count, 0, (size_t)(c->count - first - count) * sizeof *own);
 }
 
 double trainer_step_loss(const struct trainer *trainer, uint32_t part)

@@ -48,6 +48,10 @@ void trainer_unpack_piece(struct trainer *trainer, const struct collective *coll
 void trainer_average(struct trainer *trainer, const struct collective *collective,
                      uint32_t rank);
 
+/* Zeroes all of the rank's stretch but its own piece. */
+void trainer_clear(struct trainer *trainer, const struct collective *collective,
+                   uint32_t rank);
+
 /* The mean task loss, over the samples of a step, that the part's head saw in the step it
  * finished last (trainer_update). */
 double trainer_step_loss(const struct trainer *trainer, uint32_t part);

@@ -41,8 +41,6 @@ static struct part chain_part(const struct planner *planner, const struct chain 
         .activation_out = PLAN_NONE,
         .gradient_from = PLAN_NONE,
         .gradient_to = PLAN_NONE,
-        .collective = PLAN_NONE,
-        .gather = PLAN_NONE,
     };
 }
 
@@ -135,15 +133,15 @@ bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct er
     for (size_t i = 0; i < p->tie_count; i++)
         if (!code_add(code, OP_COLLECTIVE, part, p->ties[i], 0, error))
             return false;
-    if (p->collective != PLAN_NONE &&
-        !code_add(code, OP_COLLECTIVE, part, p->collective, 0, error))
-        return false;
+    for (size_t i = 0; i < p->sum_count; i++)
+        if (!code_add(code, OP_COLLECTIVE, part, p->sums[i], 0, error))
+            return false;
     if (!code_add(code, OP_UPDATE, part, PLAN_NONE, 0, error))
         return false;
-    if (p->gather == PLAN_NONE)
-        return true;
-    if (!code_add(code, OP_COLLECTIVE, part, p->gather, 0, error))
-        return false;
-    code_every(code, p->gather_every);
+    for (size_t i = 0; i < p->gather_count; i++) {
+        if (!code_add(code, OP_COLLECTIVE, part, p->gathers[i], 0, error))
+            return false;
+        code_every(code, p->gather_every);
+    }
     return true;
 }

@@ -85,7 +85,8 @@ static bool tie(const struct data_parallel *d, struct plan *plan, uint32_t first
         uint32_t index = 0;
         tied = plan_add_collective(plan, &collective, &index, error);
         for (uint32_t r = 0; tied && r < replicas; r++)
-            plan->parts[ranks[r]].collective = index;
+            tied = plan_note_collective(&plan->parts[ranks[r]].sums,
+                                        &plan->parts[ranks[r]].sum_count, index, error);
     }
     free(ranks);
     return tied;
