@@ -4,9 +4,22 @@
 
 #include <math.h>
 
-static void test_two_networks(void)
+static const char image_text[] =
+    "{\"input\": [2, 7, 6], \"blocks\": ["
+    "{\"name\": \"a\", \"layers\": [{\"kind\": \"conv2d\", \"channels\": 8, \"padding\": "
+    "1},"
+    " {\"kind\": \"batch_norm\"}, {\"kind\": \"relu\"},"
+    " {\"kind\": \"max_pool\", \"kernel\": 3, \"stride\": 2, \"padding\": 1}]},"
+    "{\"name\": \"b\", \"layers\": [{\"kind\": \"conv2d\", \"channels\": 8, \"padding\": 1,"
+    " \"groups\": 2}, {\"kind\": \"group_norm\", \"groups\": 2}, {\"kind\": \"gelu\"},"
+    " {\"kind\": \"add\", \"inputs\": [\"previous\", \"block_input\"]}]},"
+    "{\"name\": \"c\", \"layers\": [{\"kind\": \"average_pool\", \"kernel\": 2,"
+    " \"stride\": 1}, {\"kind\": \"global_average_pool\"},"
+    " {\"kind\": \"linear\", \"out\": 3}]}]}";
+
+static void cut_everywhere(const char *text)
 {
-    struct model *model = chain_model(chain_residual_text);
+    struct model *model = chain_model(text);
     struct chain whole;
     chain_open(&whole, model, NULL, 0, 1, false);
     double expected = chain_step(&whole, 3);
@@ -21,6 +34,12 @@ static void test_two_networks(void)
     }
     chain_close(&whole);
     model_free(model);
+}
+
+static void test_two_networks(void)
+{
+    cut_everywhere(chain_residual_text);
+    cut_everywhere(image_text);
 }
 
 static void test_many_networks(void)
@@ -57,9 +76,9 @@ static void run_flush(struct chain *chain, bool split, bool recompute)
         chain_backward(chain, i, BACKWARD_WEIGHT);
 }
 
-static void test_slots(void)
+static void flush_variants(const char *text)
 {
-    struct model *model = chain_model(chain_residual_text);
+    struct model *model = chain_model(text);
     const size_t ends[] = {3, 8};
     struct chain whole, parts;
     chain_open(&whole, model, NULL, 0, 1, false);
@@ -73,6 +92,12 @@ static void test_slots(void)
     }
     chain_close(&whole);
     model_free(model);
+}
+
+static void test_slots(void)
+{
+    flush_variants(chain_residual_text);
+    flush_variants(image_text);
 }
 
 static void test_zero_gradients(void)
