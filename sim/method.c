@@ -227,6 +227,21 @@ static bool set_sizes(struct plan *plan, const struct setting *setting, struct e
     return true;
 }
 
+/* The norm that clips is over all gradients of a model, and no part of one knows it; the
+ * chunks of local parallelism are models of their own. */
+static bool check_clipping(const struct plan *plan, const struct optimizer_options *optimizer,
+                           struct error *error)
+{
+    for (size_t i = 0; optimizer->clip_norm > 0 && i < plan->part_count; i++) {
+        const struct part *part = &plan->parts[i];
+        if (part->gradient_in || part->gradient_out || part->shards > 1)
+            return error_set(error, STATUS_BAD_INPUT,
+                             "\"clip_norm\" needs the norm of all gradients of a model, "
+                             "which this method spreads over processors; set it to 0");
+    }
+    return true;
+}
+
 static bool build(const struct method *method, struct planner *planner, struct error *error)
 {
     struct plan *plan = planner->plan;
@@ -234,6 +249,7 @@ static bool build(const struct method *method, struct planner *planner, struct e
     return set_sizes(plan, planner->setting, error) &&
            method->kind->model(method, planner, error) &&
            method->kind->layout(method, planner, &whole, error) && tie_parts(plan, error) &&
+           check_clipping(plan, &planner->setting->optimizer, error) &&
            method->kind->emit(method, planner, 0, (uint32_t)plan->copy_count, error) &&
            plan_check(plan, error);
 }
