@@ -1,51 +1,12 @@
-#include "sim/trainer.h"
+#include "sim/trainer_internal.h"
 
 #include "base/checked.h"
 #include "engine/loss.h"
-#include "sim/collective.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { EVALUATION_BATCH = 250 };
-
-struct trainer_part {
-    struct network *network;
-    scalar *optimizer_state;
-    struct network_tensor *tensors; /* that its optimiser updates */
-    size_t tensor_count;
-    int32_t *labels;      /* of one micro-batch */
-    scalar **teachers;    /* logits of one micro-batch, one an incoming edge */
-    size_t crossing_in[MODEL_MAX_CROSSING], crossing_in_count;
-    size_t crossing_out[MODEL_MAX_CROSSING], crossing_out_count;
-    size_t seeds[MODEL_MAX_CROSSING + 1], seed_count;
-    double loss_sum;      /* over rows, of the step under way */
-    double step_loss;     /* mean, of the step finished last */
-};
-
-struct trainer {
-    struct trainer_options options;
-    const struct plan *plan;
-    const struct dataset_description *data;
-    struct trainer_part *parts;
-    struct network *evaluation;
-    size_t evaluation_batch;
-    int32_t *evaluation_labels;
-    scalar *sample; /* one input, where only the labels are wanted */
-};
-
-/* Rows of logits a sample. */
-static size_t rows_of(const struct model *model, size_t logits_value)
-{
-    const struct shape *shape = model_value_shape(model, logits_value);
-    return (size_t)(shape_count(shape) / shape->extent[shape->rank - 1]);
-}
-
-static size_t classes_of(const struct model *model, size_t logits_value)
-{
-    const struct shape *shape = model_value_shape(model, logits_value);
-    return (size_t)shape->extent[shape->rank - 1];
-}
 
 static uint64_t copy_seed(const struct trainer *t, const struct copy *copy)
 {
@@ -213,11 +174,6 @@ void trainer_free(struct trainer *trainer)
     free(trainer);
 }
 
-static size_t slot_of(const struct trainer *t, uint32_t part, uint64_t micro_batch)
-{
-    return (size_t)(micro_batch % t->plan->parts[part].slots);
-}
-
 /* The place, in the seeded order over all epochs, of a micro-batch's first sample. */
 static uint64_t first_position(const struct trainer *t, const struct copy *copy,
                                uint64_t micro_batch, uint64_t *in_step)
@@ -229,8 +185,8 @@ static uint64_t first_position(const struct trainer *t, const struct copy *copy,
     return (step * copy->shares + copy->share) * plan->batch + *in_step;
 }
 
-static void read_samples(struct trainer *t, uint32_t part, uint64_t micro_batch,
-                         scalar *inputs, int32_t *labels)
+void trainer_read_samples(struct trainer *t, uint32_t part, uint64_t micro_batch,
+                          scalar *inputs, int32_t *labels)
 {
     const struct copy *copy = &t->plan->copies[t->plan->parts[part].copy];
     size_t size = (size_t)shape_count(&t->data->input_shape);
@@ -248,8 +204,8 @@ static void read_samples(struct trainer *t, uint32_t part, uint64_t micro_batch,
 void trainer_load(struct trainer *t, uint32_t part, uint64_t micro_batch)
 {
     struct trainer_part *own = &t->parts[part];
-    read_samples(t, part, micro_batch,
-                 network_value(own->network, slot_of(t, part, micro_batch), 0), own->labels);
+    trainer_read_samples(t, part, micro_batch,
+                         network_value(own->network, slot_of(t, part, micro_batch), 0), own->labels);
 }
 
 void trainer_forward(struct trainer *t, uint32_t part, uint64_t micro_batch, bool again)
@@ -262,42 +218,6 @@ void trainer_forward(struct trainer *t, uint32_t part, uint64_t micro_batch, boo
         network_recompute(network, slot, step, in_step);
     else
         network_forward(network, slot, step, in_step);
-}
-
-/* Adds alpha / (n - 1) * D(own, other) for every teacher to the logits' gradient. */
-static void distil(const struct trainer *t, uint32_t part, const scalar *logits, size_t rows,
-                   size_t classes, double scale, scalar *gradient)
-{
-    const struct part *p = &t->plan->parts[part];
-    const struct trainer_part *own = &t->parts[part];
-    for (size_t i = 0; i < p->teacher_count; i++) {
-        double weight = scale * p->teaching.alpha / (double)p->teacher_count;
-        if (p->teaching.kl)
-            loss_kl(logits, own->teachers[i], rows, classes, p->teaching.temperature, weight,
-                    gradient);
-        else
-            loss_mean_square(logits, own->teachers[i], rows, classes, weight, gradient);
-    }
-}
-
-void trainer_loss(struct trainer *t, uint32_t part, uint64_t micro_batch)
-{
-    const struct part *p = &t->plan->parts[part];
-    struct trainer_part *own = &t->parts[part];
-    size_t slot = slot_of(t, part, micro_batch);
-    size_t classes = classes_of(t->plan->model, p->logits_value);
-    size_t rows = rows_of(t->plan->model, p->logits_value) * (size_t)t->plan->micro_batch;
-    const struct copy *copy = &t->plan->copies[p->copy];
-    double batch = (double)t->plan->batch / (double)(copy->apart ? copy->shards : 1);
-    double scale = 1.0 / (batch * (double)t->data->labels);
-    scalar *logits = network_value(own->network, slot, p->logits_value);
-    scalar *gradient = network_gradient(own->network, slot, p->logits_value);
-    read_samples(t, part, micro_batch, NULL, own->labels);
-    memset(gradient, 0, rows * classes * sizeof *gradient);
-    own->loss_sum +=
-        loss_cross_entropy(logits, own->labels, rows, classes, 0, scale, gradient, NULL);
-    if (micro_batch / t->plan->micro_batches >= p->teaching.burn_in_steps)
-        distil(t, part, logits, rows, classes, scale, gradient);
 }
 
 void trainer_backward(struct trainer *t, uint32_t part, uint64_t micro_batch,
@@ -321,124 +241,6 @@ void trainer_update(struct trainer *t, uint32_t part, uint64_t step)
     double rows = (double)t->data->labels * (double)t->plan->batch / (double)copy->shards;
     own->step_loss = own->loss_sum / rows;
     own->loss_sum = 0;
-}
-
-static void copy_values(struct trainer *t, uint32_t part, size_t slot, const size_t *values,
-                        size_t count, bool gradients, scalar *message, bool out)
-{
-    struct network *network = t->parts[part].network;
-    for (size_t i = 0; i < count; i++) {
-        size_t size = (size_t)(shape_count(model_value_shape(t->plan->model, values[i])) *
-                               t->plan->micro_batch);
-        scalar *own = gradients ? network_gradient(network, slot, values[i])
-                                : network_value(network, slot, values[i]);
-        memcpy(out ? message : own, out ? own : message, size * sizeof *own);
-        message += size;
-    }
-}
-
-/* What the edge carries, as the part at one of its ends sees it. */
-static void copy_message(struct trainer *t, uint32_t edge, uint32_t part,
-                         uint64_t micro_batch, scalar *message, bool out)
-{
-    const struct trainer_part *own = &t->parts[part];
-    size_t slot = slot_of(t, part, micro_batch);
-    enum payload payload = t->plan->edges[edge].payload;
-    bool forward = payload == PAYLOAD_ACTIVATIONS;
-    if (payload == PAYLOAD_PREDICTIONS)
-        copy_values(t, part, slot, &t->plan->parts[part].logits_value, 1, false, message, out);
-    else if (forward == out)
-        copy_values(t, part, slot, own->crossing_out, own->crossing_out_count, !forward,
-                    message, out);
-    else
-        copy_values(t, part, slot, own->crossing_in, own->crossing_in_count, !forward,
-                    message, out);
-}
-
-/* All parameters of the part at one end of the edge, to or from the message. */
-static void copy_parameters(struct trainer *t, uint32_t part, scalar *message, bool out)
-{
-    size_t count;
-    scalar *own = network_parameters(t->parts[part].network, &count);
-    memcpy(out ? message : own, out ? own : message, count * sizeof *own);
-}
-
-void trainer_pack(struct trainer *t, uint32_t edge, uint64_t micro_batch, scalar *message)
-{
-    const struct edge *e = &t->plan->edges[edge];
-    if (e->payload == PAYLOAD_SIGNAL)
-        return;
-    if (e->payload == PAYLOAD_PARAMETERS) {
-        copy_parameters(t, e->from_part, message, true);
-        return;
-    }
-    copy_message(t, edge, t->plan->edges[edge].from_part, micro_batch, message, true);
-}
-
-static void unpack_predictions(struct trainer *t, uint32_t edge, const scalar *message)
-{
-    uint32_t part = t->plan->edges[edge].to_part;
-    const struct part *p = &t->plan->parts[part];
-    for (size_t i = 0; i < p->teacher_count; i++)
-        if (p->teacher_edges[i] == edge)
-            memcpy(t->parts[part].teachers[i], message,
-                   (size_t)t->plan->edges[edge].message_count * sizeof *message);
-}
-
-void trainer_unpack(struct trainer *t, uint32_t edge, uint64_t micro_batch,
-                    const scalar *message)
-{
-    const struct edge *e = &t->plan->edges[edge];
-    scalar *from = (scalar *)(uintptr_t)message; /* read, not written to */
-    if (e->payload == PAYLOAD_SIGNAL)
-        return;
-    if (e->payload == PAYLOAD_PREDICTIONS)
-        unpack_predictions(t, edge, message);
-    else if (e->payload == PAYLOAD_PARAMETERS)
-        copy_parameters(t, e->to_part, from, false);
-    else
-        copy_message(t, edge, e->to_part, micro_batch, from, false);
-}
-
-static scalar *collective_array(struct trainer *t, const struct collective *c, uint32_t rank)
-{
-    struct network *network = t->parts[c->parts[rank]].network;
-    return c->parameters ? network_parameters(network, NULL)
-                         : network_parameter_gradients(network);
-}
-
-void trainer_pack_piece(struct trainer *t, const struct collective *c, uint32_t rank,
-                        uint64_t first, uint64_t count, scalar *message)
-{
-    memcpy(message, collective_array(t, c, rank) + first, (size_t)count * sizeof *message);
-}
-
-void trainer_unpack_piece(struct trainer *t, const struct collective *c, uint32_t rank,
-                          uint64_t first, uint64_t count, bool add, const scalar *message)
-{
-    scalar *own = collective_array(t, c, rank) + first;
-    if (!add) {
-        memcpy(own, message, (size_t)count * sizeof *own);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        own[i] += message[i];
-}
-
-void trainer_average(struct trainer *t, const struct collective *c, uint32_t rank)
-{
-    scalar *own = collective_array(t, c, rank) + collective_first(c, rank);
-    for (size_t i = 0; i < c->count; i++)
-        own[i] /= (scalar)c->ranks;
-}
-
-void trainer_clear(struct trainer *t, const struct collective *c, uint32_t rank)
-{
-    scalar *own = collective_array(t, c, rank) + collective_first(c, rank);
-    uint64_t first, count;
-    collective_piece(c->count, c->ranks, rank, &first, &count);
-    memset(own, 0, (size_t)first * sizeof *own);
-    memset(own + first + count, 0, (size_t)(c->count - first - count) * sizeof *own);
 }
 
 double trainer_step_loss(const struct trainer *trainer, uint32_t part)
