@@ -113,9 +113,11 @@ static char *read_text(const char *path)
 
 static char *shipped_text(const char *name)
 {
-    char path[128];
-    snprintf(path, sizeof(path), "platforms/%s.json", name);
-    return read_text(path);
+    struct text path = {0};
+    text_append(&path, "platforms/%s.json", name);
+    char *text = read_text(text_string(&path));
+    text_free(&path);
+    return text;
 }
 
 /* Every object with a number has "source" or "assumed", or is inside one that has. */
