@@ -152,7 +152,7 @@ static void every_optimizer(void)
         "true}",
         "{\"kind\": \"adam\", \"learning_rate\": 0.02}",
         "{\"kind\": \"adamw\", \"learning_rate\": 0.02, \"weight_decay\": 0.1}",
-        "{\"kind\": \"lars\", \"learning_rate\": 1, \"trust\": 0.1}",
+        "{\"kind\": \"lars\", \"learning_rate\": 0.1, \"trust\": 0.3}",
     };
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++)
         check_all(optimizers[i], 9, 3, true,
