@@ -5,10 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct collective_algorithm collective_ring;
+extern const struct collective_algorithm collective_ring, collective_recursive_doubling,
+    collective_halving_doubling, collective_halving_doubling_folded, collective_tree,
+    collective_hierarchical, collective_multi_ring;
 
 static const struct collective_algorithm *const algorithms[] = {
     &collective_ring,
+    &collective_recursive_doubling,
+    &collective_halving_doubling,
+    &collective_halving_doubling_folded,
+    &collective_tree,
+    &collective_hierarchical,
+    &collective_multi_ring,
 };
 
 size_t collective_algorithm_count(void)
@@ -84,30 +92,45 @@ static bool provide_edges(struct plan *plan, struct collective *c, struct error 
     return true;
 }
 
+static void *duplicate(const void *array, size_t count, size_t item_bytes, bool *good)
+{
+    void *own = array == NULL ? NULL : checked_calloc(count, item_bytes);
+    if (own != NULL)
+        memcpy(own, array, count * item_bytes);
+    *good = *good && (array == NULL || own != NULL);
+    return own;
+}
+
+/* Where the ranks stand in the rings. */
+static uint32_t *invert(const struct collective *c, bool *good)
+{
+    size_t count = (size_t)c->ring_count * c->ranks;
+    uint32_t *places = c->rings == NULL ? NULL : checked_calloc(count, sizeof *places);
+    *good = *good && (c->rings == NULL || places != NULL);
+    for (size_t i = 0; places != NULL && i < count; i++)
+        places[i / c->ranks * c->ranks + c->rings[i]] = (uint32_t)(i % c->ranks);
+    return places;
+}
+
 bool plan_add_collective(struct plan *plan, const struct collective *collective,
                          uint32_t *index, struct error *error)
 {
     struct collective own = *collective;
     size_t pairs = (size_t)own.ranks * own.ranks;
+    size_t ring_ranks = (size_t)own.ring_count * own.ranks;
+    bool good = true;
     if (!checked_grow((void **)&plan->collectives, &plan->collective_capacity,
                       plan->collective_count + 1, sizeof own))
         return error_memory(error, "collective");
-    own.parts = checked_calloc(own.ranks, sizeof *own.parts);
-    own.firsts = own.firsts == NULL ? NULL : checked_calloc(own.ranks, sizeof *own.firsts);
-    size_t ring_ranks = (size_t)own.ring_count * own.ranks;
-    own.rings = own.rings == NULL ? NULL : checked_calloc(ring_ranks, sizeof *own.rings);
+    own.parts = duplicate(collective->parts, own.ranks, sizeof *own.parts, &good);
+    own.firsts = duplicate(collective->firsts, own.ranks, sizeof *own.firsts, &good);
+    own.rings = duplicate(collective->rings, ring_ranks, sizeof *own.rings, &good);
+    own.places = invert(collective, &good);
     own.edges = checked_calloc(pairs, sizeof *own.edges);
     *index = (uint32_t)plan->collective_count;
     plan->collectives[plan->collective_count++] = own; /* owned, also when incomplete */
-    if (own.parts == NULL || own.edges == NULL ||
-        (collective->firsts != NULL && own.firsts == NULL) ||
-        (collective->rings != NULL && own.rings == NULL))
+    if (!good || own.edges == NULL)
         return error_memory(error, "collective");
-    if (own.rings != NULL)
-        memcpy(own.rings, collective->rings, ring_ranks * sizeof *own.rings);
-    if (own.firsts != NULL)
-        memcpy(own.firsts, collective->firsts, own.ranks * sizeof *own.firsts);
-    memcpy(own.parts, collective->parts, own.ranks * sizeof *own.parts);
     for (size_t i = 0; i < pairs; i++)
         own.edges[i] = PLAN_NONE;
     return provide_edges(plan, &own, error);

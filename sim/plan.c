@@ -71,6 +71,7 @@ void plan_free(struct plan *plan)
         free(plan->collectives[i].parts);
         free(plan->collectives[i].firsts);
         free(plan->collectives[i].rings);
+        free(plan->collectives[i].places);
         free(plan->collectives[i].edges);
     }
     free(plan->collectives);

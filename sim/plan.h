@@ -162,7 +162,8 @@ struct collective {
     uint32_t *parts;      /* one a rank */
     uint32_t ranks;
     uint32_t group;       /* ranks of a node, for hierarchical algorithms */
-    uint32_t *rings;      /* [ring_count * ranks], orders of the ranks; owned */
+    uint32_t *rings;      /* [ring_count * ranks], orders of the ranks; NULL: as is usual */
+    uint32_t *places;     /* [ring_count * ranks], where in the order a rank stands */
     uint32_t ring_count;
     uint32_t *edges;      /* [ranks * ranks], from x to; PLAN_NONE where unused */
 };
