@@ -98,8 +98,8 @@ double platform_straggling(const struct platform *platform, size_t processor,
  * ways of halving that the topology suggests (always: the lower numbers and the upper). */
 bool platform_bisection(const struct platform *platform, double *bytes_per_s,
                         struct error *error);
-/* The longest route in links, over all pairs or, above 512 processors, over the pairs that
- * begin at 64 of them (sampled). */
+/* The longest route in links, over all pairs or, above 512 processors, over those from the
+ * first to all and from 64 to 512 (sampled). */
 bool platform_diameter(struct platform *platform, size_t *links, double *latency_s,
                        bool *sampled, struct error *error);
 

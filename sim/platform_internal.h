@@ -54,7 +54,8 @@ void route_cache_free(struct route_cache *cache);
 bool route_find(struct platform *platform, size_t from, size_t to, struct path **path,
                 struct error *error);
 void route_summarize(const struct platform *platform, struct route *route);
-/* The shortest path inside a fabric (fabric NULL: anywhere), from vertex to vertex. */
+/* The shortest path inside a fabric, from vertex to vertex. Not before the graph is whole.
+ */
 bool route_search(struct platform *platform, const struct fabric *fabric, uint32_t from,
                   uint32_t to, struct path *path, struct error *error);
 

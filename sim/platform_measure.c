@@ -44,9 +44,9 @@ bool platform_bisection(const struct platform *platform, double *bytes_per_s,
 bool platform_diameter(struct platform *platform, size_t *links, double *latency_s,
                        bool *sampled, struct error *error)
 {
-    enum { ALL = 512, SAMPLES = 64 };
+    enum { ALL = 512, SOURCES = 64, TARGETS = 512 };
     size_t count = platform->processor_count;
-    size_t sources = count <= ALL ? count : SAMPLES;
+    size_t sources = count <= ALL ? count : SOURCES;
     struct path *path;
     *links = 0;
     *latency_s = 0;
@@ -55,7 +55,9 @@ bool platform_diameter(struct platform *platform, size_t *links, double *latency
         return true;
     for (size_t s = 0; s < sources; s++) {
         size_t from = s * count / sources;
-        for (size_t to = 0; to < count; to++) {
+        size_t targets = s == 0 || count <= ALL ? count : TARGETS;
+        for (size_t t = 0; t < targets; t++) {
+            size_t to = t * (count - 1) / (targets - 1);
             if (from == to)
                 continue;
             if (!route_find(platform, from, to, &path, error))

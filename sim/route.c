@@ -45,9 +45,10 @@ struct waiting {
 };
 
 struct search {
-    struct reach *reach;
-    size_t vertex_count;
+    struct reach *reach; /* of each vertex */
     uint32_t stamp;
+    const struct fabric *fabric; /* what was searched last, and from where */
+    uint32_t from;
     struct waiting *heap;
     size_t heap_count, heap_capacity;
 };
@@ -233,7 +234,10 @@ static uint32_t heap_pop(struct search *search)
     return top;
 }
 
-static struct search *search_begin(struct platform *platform)
+/* The scratch, ready to go on from `from`: a search is resumed when the one before had the
+ * same beginning, so that all routes from a processor cost one search. */
+static struct search *search_begin(struct platform *platform, const struct fabric *fabric,
+                                   uint32_t from)
 {
     struct search *search = platform->cache->search;
     if (search == NULL) {
@@ -242,18 +246,21 @@ static struct search *search_begin(struct platform *platform)
         if (search == NULL)
             return NULL;
     }
-    if (search->vertex_count != platform->vertex_count) {
-        free(search->reach);
-        search->vertex_count = 0;
+    if (search->fabric == fabric && search->from == from)
+        return search;
+    if (search->reach == NULL)
         search->reach = checked_calloc(platform->vertex_count, sizeof(*search->reach));
-        if (search->reach == NULL)
-            return NULL;
-        search->vertex_count = platform->vertex_count;
-        search->stamp = 0;
-    }
+    if (search->reach == NULL)
+        return NULL;
     search->stamp++;
+    search->fabric = fabric;
+    search->from = from;
     search->heap_count = 0;
-    return search;
+    search->reach[from] = (struct reach){0, ARC_NONE, INFINITY, search->stamp, false};
+    if (heap_push(search, from))
+        return search;
+    search->fabric = NULL;
+    return NULL;
 }
 
 /* Improves what is known of the arc's far end; a better vertex is pushed again, and its
@@ -292,27 +299,39 @@ static bool collect(const struct platform *platform, const struct search *search
     return true;
 }
 
+static bool is_settled(const struct search *search, uint32_t vertex)
+{
+    const struct reach *reach = &search->reach[vertex];
+    return reach->stamp == search->stamp && reach->done;
+}
+
+static bool settle_next(const struct platform *platform, struct search *search)
+{
+    uint32_t vertex = heap_pop(search);
+    if (search->reach[vertex].done)
+        return true;
+    search->reach[vertex].done = true;
+    for (uint32_t i = platform->vertices[vertex].first_out; i != ARC_NONE;
+         i = platform->arcs[i].next_out)
+        if (platform->arcs[i].fabric == search->fabric->index &&
+            !relax(platform, search, i))
+            return false;
+    return true;
+}
+
 bool route_search(struct platform *platform, const struct fabric *fabric, uint32_t from,
                   uint32_t to, struct path *path, struct error *error)
 {
-    struct search *search = search_begin(platform);
+    struct search *search = search_begin(platform, fabric, from);
     if (search == NULL)
         return error_memory(error, "routes");
-    search->reach[from] = (struct reach){0, ARC_NONE, INFINITY, search->stamp, false};
-    if (!heap_push(search, from))
-        return error_memory(error, "routes");
-    while (search->heap_count > 0) {
-        uint32_t vertex = heap_pop(search);
-        if (vertex == to)
-            return collect(platform, search, from, to, path, error);
-        if (search->reach[vertex].done)
-            continue;
-        search->reach[vertex].done = true;
-        for (uint32_t i = platform->vertices[vertex].first_out; i != ARC_NONE;
-             i = platform->arcs[i].next_out)
-            if (platform->arcs[i].fabric == fabric->index && !relax(platform, search, i))
-                return error_memory(error, "routes");
-    }
+    while (!is_settled(search, to) && search->heap_count > 0)
+        if (!settle_next(platform, search)) {
+            search->fabric = NULL; /* half done: not to be resumed */
+            return error_memory(error, "routes");
+        }
+    if (is_settled(search, to))
+        return collect(platform, search, from, to, path, error);
     return error_set(error, STATUS_BAD_INPUT, "there is no way from %s to %s",
                      platform->vertices[from].name, platform->vertices[to].name);
 }
