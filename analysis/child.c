@@ -112,6 +112,7 @@ static char *simulate(struct child *c, struct error *error)
         .plan = c->plan,
         .platform = e->platform,
         .steps = e->steps,
+        .fidelity = e->fidelity,
         .evaluate_every = e->evaluate_every,
         .trainer = c->trainer,
         .sinks = c->sinks,

@@ -72,7 +72,7 @@ struct event_sink *learning_open(struct error *error)
         error_memory(error, "learning curve");
         return NULL;
     }
-    own->sink = (struct event_sink){take, finish, release};
+    own->sink = (struct event_sink){take, finish, release, NULL};
     return &own->sink;
 }
 

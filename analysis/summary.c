@@ -187,6 +187,20 @@ static bool add_totals(cJSON *object, const struct experiment *e, const struct p
            summary_add_u64(object, "messages", totals->messages);
 }
 
+/* What was worked out instead of simulated message by message. */
+static bool add_fidelity(cJSON *object, const struct experiment *e, const struct plan *plan,
+                         const struct execution_result *result)
+{
+    cJSON *item = cJSON_AddObjectToObject(object, "fidelity");
+    return item != NULL &&
+           cJSON_AddStringToObject(item, "asked", fidelity_names[e->fidelity]) &&
+           summary_add_u64(item, "edges", plan->edge_count) &&
+           summary_add_u64(item, "edges_closed_form", result->edges_alone) &&
+           summary_add_u64(item, "collectives", plan->collective_count) &&
+           summary_add_u64(item, "collectives_closed_form", result->collectives_alone) &&
+           summary_add_u64(item, "steps_simulated", result->simulated_steps);
+}
+
 static bool fill(cJSON *object, const struct experiment *e, size_t method,
                  const struct trace_header *header, const struct execution_result *result,
                  const struct trace_totals *totals, const struct learning *learning)
@@ -195,7 +209,7 @@ static bool fill(cJSON *object, const struct experiment *e, size_t method,
     bool learned = e->numerics && !result->shortage.happened;
     return cJSON_AddStringToObject(object, "name", plan->name) &&
            cJSON_AddStringToObject(object, "kind", plan->kind) &&
-           add_totals(object, e, plan, totals) &&
+           add_totals(object, e, plan, totals) && add_fidelity(object, e, plan, result) &&
            add_shortage(object, header, result, totals) &&
            add_number(object, "busy_fraction", busy_fraction(plan, header, totals)) &&
            cJSON_AddBoolToObject(object, "diverged", learned && diverged(learning)) != NULL &&

@@ -108,7 +108,22 @@ static void walk_code(struct walker *w, const struct code *code)
             x->steps[w->processor] = w->step;
         if (plan_takes_place(x->plan, w->at, w->step, x->execution->steps))
             walk_instruction(w, w->at);
+        if (x->steady != NULL)
+            steady_note(x->steady, (size_t)(w->stream - x->plan->streams), i, w->step,
+                        machine_now_s());
     }
+}
+
+/* All streams stop after the same step, which none has finished yet. */
+static void look_for_steady_state(struct walker *w, size_t stream)
+{
+    struct executor *x = w->executor;
+    if (x->steady == NULL || x->last_step < x->execution->steps ||
+        !steady_step_done(x->steady, stream, w->step))
+        return;
+    uint64_t begun = steady_begun(x->steady);
+    if (begun + 1 < x->execution->steps)
+        x->last_step = begun + 1;
 }
 
 static void walk_stream(void *walker)
@@ -116,9 +131,10 @@ static void walk_stream(void *walker)
     struct walker *w = walker;
     struct executor *x = w->executor;
     walk_code(w, &w->stream->prologue);
-    for (uint64_t step = 0; step < x->execution->steps; step++) {
+    for (uint64_t step = 0; step < x->last_step && !x->failed; step++) {
         w->step = step;
         walk_code(w, &w->stream->body);
+        look_for_steady_state(w, (size_t)(w->stream - x->plan->streams));
     }
     w->finished = true;
 }
@@ -196,6 +212,9 @@ static bool finish_sinks(struct executor *x, double total_s, struct error *error
 {
     for (size_t i = 0; i < x->execution->sink_count; i++) {
         struct event_sink *sink = x->execution->sinks[i];
+        if (x->last_step < x->execution->steps && sink->repeat != NULL &&
+            !sink->repeat(sink, x->last_step, x->execution->steps, error))
+            return false;
         if (!sink->finish(sink, total_s, error))
             return false;
     }
@@ -205,9 +224,14 @@ static bool finish_sinks(struct executor *x, double total_s, struct error *error
 static bool run(struct executor *x, struct execution_result *result, struct error *error)
 {
     x->training = x->execution->trainer != NULL;
+    x->last_step = x->execution->steps;
     resident_memory(x, true);
     machine_run(x->machine);
     result->time_s = machine_now_s();
+    result->simulated_steps = x->last_step;
+    if (x->last_step < x->execution->steps)
+        result->time_s +=
+            (double)(x->execution->steps - x->last_step) * steady_period_s(x->steady);
     if (x->failed || !all_finished(x, error))
         return false;
     edges_settle(x);
@@ -218,8 +242,9 @@ static bool run(struct executor *x, struct execution_result *result, struct erro
     return finish_sinks(x, result->time_s, error);
 }
 
-static struct machine *make_machine(const struct execution *execution, struct error *error)
+static struct machine *make_machine(const struct executor *x, struct error *error)
 {
+    const struct execution *execution = x->execution;
     const struct plan *plan = execution->plan;
     struct platform_pair *channels = checked_calloc(plan->edge_count, sizeof *channels);
     if (channels == NULL) {
@@ -230,7 +255,7 @@ static struct machine *make_machine(const struct execution *execution, struct er
         channels[i] =
             (struct platform_pair){plan->edges[i].from_processor, plan->edges[i].to_processor};
     struct machine *machine =
-        machine_create(execution->platform, channels, plan->edge_count, error);
+        machine_create(execution->platform, channels, x->alone.edge_alone, plan->edge_count, error);
     free(channels);
     return machine;
 }
@@ -240,15 +265,20 @@ bool execute(const struct execution *execution, struct execution_result *result,
 {
     struct executor x = {.execution = execution, .plan = execution->plan, .error = error};
     *result = (struct execution_result){0};
-    bool done = charges_create(&x, error) && edges_create(&x, error) && barriers_create(&x, error);
+    bool done = fidelity_map_make(execution->plan, execution->platform, execution->fidelity,
+                                  &x.alone, error) &&
+                charges_create(&x, error) && edges_create(&x, error) &&
+                barriers_create(&x, error);
     if (done) {
         x.occupancy = occupancy_create(platform_processor_count(execution->platform), error);
+        if (execution->trainer == NULL && execution->fidelity != FIDELITY_MESSAGE)
+            x.steady = steady_create(execution->plan, error);
         x.ledger = ledger_create(execution->header, error);
         x.steps = checked_calloc(execution->header->processor_count, sizeof *x.steps);
         if (x.steps == NULL)
             error_memory(error, "processors");
         x.machine = x.occupancy != NULL && x.ledger != NULL && x.steps != NULL
-                        ? make_machine(execution, error)
+                        ? make_machine(&x, error)
                         : NULL;
         done = x.machine != NULL && spawn_walkers(&x, error) && run(&x, result, error);
     }
@@ -256,10 +286,14 @@ bool execute(const struct execution *execution, struct execution_result *result,
         gate_free(x.walkers[i].gate);
     free(x.walkers);
     free(x.steps);
+    steady_free(x.steady);
     machine_free(x.machine);
     ledger_free(x.ledger);
     occupancy_free(x.occupancy);
     barriers_free(&x);
+    result->edges_alone = x.alone.edges_alone;
+    result->collectives_alone = x.alone.collectives_alone;
+    fidelity_map_free(&x.alone);
     edges_free(&x);
     charges_free(&x);
     return done;

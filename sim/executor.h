@@ -5,6 +5,7 @@
 #ifndef PODSIM_SIM_EXECUTOR_H
 #define PODSIM_SIM_EXECUTOR_H
 
+#include "sim/fidelity.h"
 #include "sim/ledger.h"
 #include "sim/plan.h"
 #include "sim/platform.h"
@@ -15,6 +16,7 @@ struct execution {
     const struct plan *plan;
     struct platform *platform;
     uint64_t steps;
+    enum fidelity fidelity;
     uint64_t evaluate_every;  /* steps between evaluations; the last step always has one */
     struct trainer *trainer;  /* NULL: cost only */
     struct event_sink **sinks;
@@ -27,6 +29,8 @@ struct execution {
 
 struct execution_result {
     double time_s;
+    size_t edges_alone, collectives_alone; /* worked out, not simulated (sim/fidelity.h) */
+    uint64_t simulated_steps; /* the rest repeat these exactly (sim/steady.h) */
     struct shortage shortage; /* happened: it does not fit; numerics stopped there */
 };
 

@@ -4,8 +4,10 @@
 
 #include "sim/cost.h"
 #include "sim/executor.h"
+#include "sim/fidelity.h"
 #include "sim/machine.h"
 #include "sim/occupancy.h"
+#include "sim/steady.h"
 
 /* One layer's share of an instruction. */
 struct charge {
@@ -53,6 +55,14 @@ struct barrier_state {
     struct gate **waiting; /* members - 1 */
 };
 
+/* Where the ranks of a collective meet. */
+struct meeting_state {
+    uint32_t here;
+    double *ready_s;     /* a rank: when it came, then when it is done */
+    struct gate **waiting;
+    uint32_t waiting_count;
+};
+
 struct executor;
 
 /* An actor: a stream of a processor, or the carrier of an edge. */
@@ -76,6 +86,10 @@ struct executor {
     struct part_state *parts;
     struct edge_state *edges;
     struct barrier_state *barriers;
+    struct meeting_state *meetings; /* a collective */
+    struct steady *steady;  /* NULL: every step is simulated */
+    uint64_t last_step;     /* steps to simulate; fewer than asked for once steady */
+    struct fidelity_map alone;
     struct walker *walkers; /* one a stream, then one an edge */
     uint64_t *steps;        /* a processor: the step that its main stream is in */
     bool training;          /* a trainer is there and memory has sufficed so far */
@@ -124,6 +138,13 @@ bool barriers_create(struct executor *x, struct error *error);
 void barriers_free(struct executor *x);
 void execute_barrier(struct walker *w, const struct instruction *instruction);
 void execute_collective(struct walker *w, const struct instruction *instruction);
+
+/* executor_closed.c: from when each rank comes to when it is done, in ready_s; moves the
+ * numbers and tells the transfers. */
+void closed_form(struct executor *x, const struct collective *collective, uint64_t step,
+                 double *ready_s);
+/* Added to the latency of the edge's messages by bulk-synchronous processors. */
+double executor_sync_s(const struct executor *x, const struct edge *edge);
 
 static inline uint64_t run_micro_batch(const struct walker *w,
                                        const struct instruction *instruction)

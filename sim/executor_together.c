@@ -16,6 +16,17 @@ bool barriers_create(struct executor *x, struct error *error)
         if (x->barriers[i].waiting == NULL)
             return error_memory(error, "barriers");
     }
+    x->meetings = checked_calloc(x->plan->collective_count, sizeof *x->meetings);
+    if (x->meetings == NULL)
+        return error_memory(error, "collectives");
+    for (size_t i = 0; i < x->plan->collective_count; i++) {
+        struct meeting_state *meeting = &x->meetings[i];
+        uint32_t ranks = x->plan->collectives[i].ranks;
+        meeting->ready_s = checked_calloc(ranks, sizeof *meeting->ready_s);
+        meeting->waiting = checked_calloc(ranks, sizeof *meeting->waiting);
+        if (meeting->ready_s == NULL || meeting->waiting == NULL)
+            return error_memory(error, "collectives");
+    }
     return true;
 }
 
@@ -23,7 +34,12 @@ void barriers_free(struct executor *x)
 {
     for (size_t i = 0; x->barriers != NULL && i < x->plan->barrier_count; i++)
         free(x->barriers[i].waiting);
+    for (size_t i = 0; x->meetings != NULL && i < x->plan->collective_count; i++) {
+        free(x->meetings[i].ready_s);
+        free(x->meetings[i].waiting);
+    }
     free(x->barriers);
+    free(x->meetings);
 }
 
 /* The last to come opens it for all; then it is ready for the next time. */
@@ -70,13 +86,10 @@ static void receive_piece(struct walker *w, const struct collective *c, uint32_t
     message_end(w, edge);
 }
 
-void execute_collective(struct walker *w, const struct instruction *i)
+static void walk_rounds(struct walker *w, const struct collective *c, uint32_t rank)
 {
-    struct executor *x = w->executor;
-    const struct collective *c = &x->plan->collectives[i->target];
-    uint32_t rank = collective_rank(c, i->part);
     uint64_t rounds = c->algorithm->rounds(c);
-    for (uint64_t round = 0; round < rounds && !x->failed; round++) {
+    for (uint64_t round = 0; round < rounds && !w->executor->failed; round++) {
         struct collective_move move = {0};
         c->algorithm->move(c, rank, round, &move);
         if (move.sends)
@@ -84,6 +97,81 @@ void execute_collective(struct walker *w, const struct instruction *i)
         if (move.receives)
             receive_piece(w, c, rank, &move);
     }
+}
+
+static void gather_here(struct walker *w, struct meeting_state *meeting)
+{
+    double asked_s = machine_now_s();
+    meeting->waiting[meeting->waiting_count++] = w->gate;
+    gate_wait(w->gate);
+    executor_waited(w, "wait for other ranks", asked_s);
+}
+
+static void open_all(struct meeting_state *meeting)
+{
+    uint32_t count = meeting->waiting_count;
+    meeting->here = meeting->waiting_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        gate_open(meeting->waiting[i]);
+}
+
+/* True when all ranks are bulk-synchronous or some: then they begin together. */
+static bool begins_together(const struct executor *x, const struct collective *c)
+{
+    for (uint32_t r = 0; r < c->ranks; r++)
+        if (!platform_processor(x->execution->platform, x->plan->parts[c->parts[r]].processor)
+                 ->overlap)
+            return true;
+    return false;
+}
+
+/* Buffers for what may be under way to the rank; they are there while it takes part. */
+static uint64_t buffer_bytes(const struct executor *x, const struct collective *c,
+                             uint32_t rank)
+{
+    uint64_t bytes = 0;
+    for (uint32_t from = 0; from < c->ranks; from++) {
+        uint32_t edge = c->edges[(size_t)from * c->ranks + rank];
+        if (edge != PLAN_NONE)
+            bytes += x->plan->edges[edge].capacity * x->plan->edges[edge].message_bytes;
+    }
+    return bytes;
+}
+
+static void meet(struct walker *w, const struct collective *c, uint32_t index, uint32_t rank)
+{
+    struct executor *x = w->executor;
+    struct meeting_state *meeting = &x->meetings[index];
+    bool closed = x->alone.collective_alone[index];
+    meeting->ready_s[rank] = machine_now_s();
+    if (!closed && !begins_together(x, c)) {
+        walk_rounds(w, c, rank);
+        return;
+    }
+    if (++meeting->here < c->ranks) {
+        gather_here(w, meeting);
+    } else {
+        for (uint32_t r = 0; r < c->ranks && begins_together(x, c); r++)
+            meeting->ready_s[r] = machine_now_s();
+        if (closed)
+            closed_form(x, c, w->step, meeting->ready_s);
+        open_all(meeting);
+    }
+    if (closed)
+        machine_sleep(meeting->ready_s[rank] - machine_now_s());
+    else
+        walk_rounds(w, c, rank);
+}
+
+void execute_collective(struct walker *w, const struct instruction *i)
+{
+    struct executor *x = w->executor;
+    const struct collective *c = &x->plan->collectives[i->target];
+    uint32_t rank = collective_rank(c, i->part);
+    uint64_t buffers = buffer_bytes(x, c, rank);
+    executor_allocate(x, w->processor, MEMORY_QUEUE, buffers);
+    meet(w, c, i->target, rank);
+    executor_release(x, w->processor, MEMORY_QUEUE, buffers);
     if (x->training && c->average)
         trainer_average(x->execution->trainer, c, rank);
     if (x->training && c->clear)

@@ -1,7 +1,8 @@
 /* Edges are bounded queues. A sender waits while the queue is full, then the message
  * travels, occupying both processors where they are bulk-synchronous, and waits in the
  * receiver's memory until its RECEIVE. A sender that may overlap leaves the message to
- * the edge's carrier and goes on. */
+ * the edge's carrier and goes on. The buffers of a collective are counted as a whole, by
+ * executor_together.c. */
 #include "sim/executor_internal.h"
 
 #include "base/checked.h"
@@ -80,7 +81,7 @@ static bool hold_processors(struct executor *x, const struct edge *edge, uint32_
     return (from || to) && edge->from_processor != edge->to_processor;
 }
 
-static double sync_s(const struct executor *x, const struct edge *edge)
+double executor_sync_s(const struct executor *x, const struct edge *edge)
 {
     const struct processor *from = processor_of(x, edge->from_processor);
     const struct processor *to = processor_of(x, edge->to_processor);
@@ -122,13 +123,14 @@ static void carry(struct walker *w, uint32_t index, uint64_t number)
     if (!state->has_carrier)
         executor_waited(w, "wait for receiver", asked_s);
     state->carried = number + 1;
-    executor_allocate(x, edge->to_processor, MEMORY_QUEUE, letter.bytes);
+    if (edge->payload != PAYLOAD_PIECES)
+        executor_allocate(x, edge->to_processor, MEMORY_QUEUE, letter.bytes);
     double start_s = machine_now_s();
-    if (travels && !machine_transfer(x->machine, index, letter.bytes, sync_s(x, edge)))
+    if (travels && !machine_transfer(x->machine, index, letter.bytes, executor_sync_s(x, edge)))
         executor_fail(x, STATUS_IMPOSSIBLE, "a transfer failed");
     if (holds)
         occupancy_release(x->occupancy, USAGE_EXCHANGE, held[0], held[1]);
-    if (state->has_carrier)
+    if (state->has_carrier && edge->payload != PAYLOAD_PIECES)
         executor_release(x, edge->from_processor, MEMORY_QUEUE, letter.bytes);
     state->arrived = number + 1;
     if (travels)
@@ -172,8 +174,9 @@ void message_dispatch(struct walker *w, uint32_t index, uint64_t number)
         carry(w, index, number);
         return;
     }
-    executor_allocate(x, edge->from_processor, MEMORY_QUEUE,
-                      state->letters[number % edge->capacity].bytes);
+    if (edge->payload != PAYLOAD_PIECES)
+        executor_allocate(x, edge->from_processor, MEMORY_QUEUE,
+                          state->letters[number % edge->capacity].bytes);
     if (state->carrier_waits) {
         state->carrier_waits = false;
         gate_open(state->carrier_gate);
@@ -203,8 +206,9 @@ void message_end(struct walker *w, uint32_t index)
     struct executor *x = w->executor;
     const struct edge *edge = &x->plan->edges[index];
     struct edge_state *state = &x->edges[index];
-    executor_release(x, edge->to_processor, MEMORY_QUEUE,
-                     state->letters[state->received % edge->capacity].bytes);
+    if (edge->payload != PAYLOAD_PIECES)
+        executor_release(x, edge->to_processor, MEMORY_QUEUE,
+                         state->letters[state->received % edge->capacity].bytes);
     state->received++;
     wake(&state->sender);
 }

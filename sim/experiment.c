@@ -10,7 +10,7 @@
 static const char *const keys[] = {
     "name",  "model",     "data",    "platform",       "precision",       "batch",
     "micro_batch", "steps", "seed",  "optimizer",      "methods",         "evaluate_every",
-    "target_accuracy", "trace_steps", "numerics",
+    "target_accuracy", "trace_steps", "numerics", "fidelity",
 };
 
 static bool read_data(struct json_at *root, struct experiment *e, struct error *error)
@@ -253,6 +253,10 @@ static bool read_all(struct experiment *e, struct error *error)
         !json_read_boolean(&root, "numerics", &e->numerics, error))
         return false;
     strncpy(e->name, name, sizeof e->name - 1);
+    size_t fidelity = FIDELITY_AUTO;
+    if (!json_read_choice(&root, "fidelity", fidelity_names, FIDELITY_COUNT, &fidelity, error))
+        return false;
+    e->fidelity = (enum fidelity)fidelity;
     if (!read_sizes(&root, e, error) || !read_data(&root, e, error) ||
         !read_model(&root, e, error) || !read_platform(&root, e, error) ||
         !read_precision(&root, e, error) || !read_optimizer(&root, e, error))

@@ -3,6 +3,7 @@
 #define PODSIM_SIM_EXPERIMENT_H
 
 #include "engine/dataset.h"
+#include "sim/fidelity.h"
 #include "sim/method.h"
 
 struct experiment {
@@ -18,6 +19,7 @@ struct experiment {
     double target_accuracy;
     uint64_t trace_steps;    /* 0: all */
     bool numerics;
+    enum fidelity fidelity;
     struct method **methods;
     struct plan **plans; /* one a method */
     size_t method_count;

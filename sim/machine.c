@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 struct wire {
-    sg_mailbox_t mailbox; /* NULL: nothing limits the bandwidth */
-    double latency_s;
+    sg_mailbox_t mailbox; /* NULL: alone, a transfer takes latency + bytes / bandwidth */
+    double latency_s, bandwidth_bytes_per_s;
 };
 
 struct machine {
@@ -86,14 +86,25 @@ static bool spawn(const char *host, const char *name, void (*run)(void *argument
     return true;
 }
 
-static bool load_platform(struct platform *platform, const struct platform_pair *channels,
-                          size_t channel_count, struct error *error)
+/* Only the pairs that share links need routes. */
+static size_t shared_pairs(const struct platform_pair *channels, const bool *alone,
+                           size_t channel_count, struct platform_pair *pairs)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < channel_count; i++)
+        if (!alone[i] && channels[i].from != channels[i].to)
+            pairs[count++] = channels[i];
+    return count;
+}
+
+static bool load_platform(struct platform *platform, const struct platform_pair *pairs,
+                          size_t pair_count, struct error *error)
 {
     int file = memfd_create("platform", MFD_CLOEXEC);
     FILE *out = file < 0 ? NULL : fdopen(file, "w");
     if (out == NULL)
         return error_set(error, STATUS_HOST, "no memory file for SimGrid's platform");
-    bool written = platform_write_xml(platform, channels, channel_count, out, error);
+    bool written = platform_write_xml(platform, pairs, pair_count, out, error);
     if (written && (fflush(out) != 0 || ferror(out)))
         written = error_set(error, STATUS_HOST, "cannot write SimGrid's platform");
     if (written) {
@@ -105,8 +116,8 @@ static bool load_platform(struct platform *platform, const struct platform_pair 
     return written;
 }
 
-static bool open_wire(struct machine *machine, const struct platform_pair *channel, size_t index,
-                      struct error *error)
+static bool open_wire(struct machine *machine, const struct platform_pair *channel, bool alone,
+                      size_t index, struct error *error)
 {
     struct wire *wire = &machine->wires[index];
     struct route route;
@@ -116,7 +127,8 @@ static bool open_wire(struct machine *machine, const struct platform_pair *chann
     if (!platform_route(machine->platform, channel->from, channel->to, &route, error))
         return false;
     wire->latency_s = route.latency_s;
-    if (isinf(route.bandwidth_bytes_per_s))
+    wire->bandwidth_bytes_per_s = route.bandwidth_bytes_per_s;
+    if (alone || isinf(route.bandwidth_bytes_per_s))
         return true;
     snprintf(name, sizeof name, "channel %zu", index);
     wire->mailbox = sg_mailbox_by_name(name);
@@ -125,22 +137,26 @@ static bool open_wire(struct machine *machine, const struct platform_pair *chann
 }
 
 struct machine *machine_create(struct platform *platform,
-                               const struct platform_pair *channels, size_t channel_count,
-                               struct error *error)
+                               const struct platform_pair *channels, const bool *alone,
+                               size_t channel_count, struct error *error)
 {
     struct machine *machine = checked_calloc(1, sizeof *machine);
     struct wire *wires = checked_calloc(channel_count, sizeof *wires);
-    if (machine == NULL || wires == NULL) {
+    struct platform_pair *pairs = checked_calloc(channel_count, sizeof *pairs);
+    if (machine == NULL || wires == NULL || pairs == NULL) {
         free(machine);
         free(wires);
+        free(pairs);
         error_memory(error, "machine");
         return NULL;
     }
     *machine = (struct machine){platform, wires, channel_count};
     start_simgrid();
-    bool made = load_platform(platform, channels, channel_count, error);
+    size_t shared = shared_pairs(channels, alone, channel_count, pairs);
+    bool made = load_platform(platform, pairs, shared, error);
+    free(pairs);
     for (size_t i = 0; made && i < channel_count; i++)
-        made = open_wire(machine, &channels[i], i, error);
+        made = open_wire(machine, &channels[i], alone[i], i, error);
     if (!made) {
         machine_free(machine);
         return NULL;
@@ -184,8 +200,13 @@ bool machine_transfer(struct machine *machine, size_t channel, uint64_t bytes,
                       double extra_latency_s)
 {
     const struct wire *wire = &machine->wires[channel];
-    machine_sleep(wire->latency_s + extra_latency_s);
-    if (wire->mailbox == NULL || bytes == 0)
+    double latency_s = wire->latency_s + extra_latency_s;
+    if (wire->mailbox == NULL) {
+        machine_sleep(latency_s + (double)bytes / wire->bandwidth_bytes_per_s);
+        return true;
+    }
+    machine_sleep(latency_s);
+    if (bytes == 0)
         return true;
     if (bytes > LONG_MAX)
         return false;

@@ -9,10 +9,11 @@
 struct machine;
 struct gate; /* what an actor sleeps on until somebody opens it */
 
-/* A channel is a directed pair of processors that takes one message at a time. */
+/* A channel is a directed pair of processors that takes one message at a time. One that
+ * is alone never shares a link with another: its transfers need no simulating. */
 struct machine *machine_create(struct platform *platform,
-                               const struct platform_pair *channels, size_t channel_count,
-                               struct error *error);
+                               const struct platform_pair *channels, const bool *alone,
+                               size_t channel_count, struct error *error);
 void machine_free(struct machine *machine);
 
 /* Before machine_run: an actor on a processor. A daemon does not keep the run going. */

@@ -4,7 +4,6 @@
 #include "sim/plan.h"
 
 #include "base/checked.h"
-#include "sim/collective.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +14,7 @@ enum { CHECKED_STEPS = 3 };
 struct cursor {
     size_t code;   /* 0 prologue, then CHECKED_STEPS bodies, then done */
     size_t next;
-    /* inside a collective */
-    uint64_t round;
-    bool sent;
-    /* at a barrier */
+    /* at a barrier or a collective */
     bool arrived;
     uint64_t generation;
 };
@@ -38,7 +34,8 @@ struct checker {
     const struct plan *plan;
     struct cursor *cursors;   /* a stream */
     struct queue *queues;     /* an edge */
-    struct meeting *meetings; /* a barrier */
+    struct meeting *meetings;   /* a barrier */
+    struct meeting *gatherings; /* a collective */
     uint64_t *in_flight;      /* a part: stashed micro-batches */
     bool moved;               /* something went on, if only half an instruction */
 };
@@ -116,13 +113,15 @@ static bool poll(struct checker *c, uint32_t edge)
     return true;
 }
 
-static bool meet(struct checker *c, struct cursor *cursor, uint32_t barrier)
+/* Of a barrier, or of the ranks of a collective: its rounds fit together by themselves, as
+ * tests of the algorithms show, and each rank depends on all. */
+static bool meet(struct checker *c, struct cursor *cursor, struct meeting *meeting,
+                 uint32_t members)
 {
-    struct meeting *meeting = &c->meetings[barrier];
     if (!cursor->arrived) {
         cursor->arrived = c->moved = true;
         cursor->generation = meeting->generation;
-        if (++meeting->here == c->plan->barriers[barrier].members) {
+        if (++meeting->here == members) {
             meeting->here = 0;
             meeting->generation++;
         }
@@ -130,28 +129,6 @@ static bool meet(struct checker *c, struct cursor *cursor, uint32_t barrier)
     if (meeting->generation == cursor->generation)
         return false;
     cursor->arrived = false;
-    return true;
-}
-
-/* As many rounds as can be taken now. */
-static bool take_rounds(struct checker *c, struct cursor *cursor, const struct instruction *i)
-{
-    const struct collective *collective = &c->plan->collectives[i->target];
-    uint32_t rank = collective_rank(collective, i->part);
-    uint64_t rounds = collective->algorithm->rounds(collective);
-    for (; cursor->round < rounds; cursor->round++) {
-        struct collective_move move = {0};
-        collective->algorithm->move(collective, rank, cursor->round, &move);
-        const uint32_t *edges = collective->edges;
-        if (move.sends && !cursor->sent &&
-            !send(c, edges[(size_t)rank * collective->ranks + move.to]))
-            return false;
-        cursor->sent = true;
-        if (move.receives && !receive(c, edges[(size_t)move.from * collective->ranks + rank]))
-            return false;
-        cursor->sent = false;
-    }
-    cursor->round = 0;
     return true;
 }
 
@@ -166,9 +143,11 @@ static bool possible(struct checker *c, struct cursor *cursor, const struct inst
     case OP_POLL:
         return poll(c, i->target);
     case OP_BARRIER:
-        return meet(c, cursor, i->target);
+        return meet(c, cursor, &c->meetings[i->target],
+                    c->plan->barriers[i->target].members);
     case OP_COLLECTIVE:
-        return take_rounds(c, cursor, i);
+        return meet(c, cursor, &c->gatherings[i->target],
+                    c->plan->collectives[i->target].ranks);
     default:
         return true;
     }
@@ -240,14 +219,16 @@ bool plan_check(const struct plan *plan, struct error *error)
         .cursors = checked_calloc(plan->stream_count, sizeof *c.cursors),
         .queues = checked_calloc(plan->edge_count, sizeof *c.queues),
         .meetings = checked_calloc(plan->barrier_count, sizeof *c.meetings),
+        .gatherings = checked_calloc(plan->collective_count, sizeof *c.gatherings),
         .in_flight = checked_calloc(plan->part_count, sizeof *c.in_flight),
     };
-    bool good = c.cursors != NULL && c.queues != NULL && c.meetings != NULL && c.in_flight != NULL
+    bool good = c.cursors != NULL && c.queues != NULL && c.meetings != NULL && c.gatherings != NULL && c.in_flight != NULL
                     ? walk(&c, error)
                     : error_memory(error, "plan check");
     free(c.cursors);
     free(c.queues);
     free(c.meetings);
+    free(c.gatherings);
     free(c.in_flight);
     return good;
 }

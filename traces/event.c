@@ -112,3 +112,8 @@ uint64_t event_nanoseconds(double time_s)
 {
     return (uint64_t)llround(time_s * 1e9);
 }
+
+bool event_repeat(uint64_t *value, uint64_t simulated, uint64_t steps)
+{
+    return !__builtin_mul_overflow(*value / simulated, steps, value);
+}

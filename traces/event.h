@@ -43,6 +43,7 @@ struct event {
     uint64_t step;
     uint64_t micro_batch; /* within the step */
     double start_s, end_s;
+    uint64_t messages; /* transfers: how many this stands for; 0 means 1 */
     uint64_t bytes; /* transfers: carried; memory: of the category, after */
     uint64_t flops;
     uint64_t memory_after_bytes; /* memory: of the processor in all, after */
@@ -100,7 +101,15 @@ struct event_sink {
     /* After the last event. total_s: simulated end of the run. */
     bool (*finish)(struct event_sink *sink, double total_s, struct error *error);
     void (*free)(struct event_sink *sink);
+    /* Optional, before finish: the run has `steps` steps, of which only the first
+     * `simulated` were told; the others are like those. */
+    bool (*repeat)(struct event_sink *sink, uint64_t simulated, uint64_t steps,
+                   struct error *error);
 };
+
+/* value * steps / simulated, for counts that every step adds the same to; false: more than
+ * 64 bits. */
+bool event_repeat(uint64_t *value, uint64_t simulated, uint64_t steps);
 
 /* A trace format: one file in traces/, one line in the table of traces/writers.c. */
 struct trace_format {

@@ -80,7 +80,7 @@ struct event_sink *events_csv_open(const char *path, const struct trace_header *
         return NULL;
     }
     output->sink =
-        (struct event_sink){events_csv_event, events_csv_finish, events_csv_free};
+        (struct event_sink){events_csv_event, events_csv_finish, events_csv_free, NULL};
     if (!output_open(output, path, header, error)) {
         events_csv_free(&output->sink);
         return NULL;

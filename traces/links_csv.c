@@ -27,7 +27,7 @@ static bool links_csv_event(struct event_sink *sink, const struct event *event,
         if (!checked_add(link->bytes, event->bytes, &link->bytes))
             return error_set(error, STATUS_FAILED, "link %s carried over 2^64 bytes",
                              header->links[edge->links[i]].name);
-        link->messages++;
+        link->messages += event->messages > 0 ? event->messages : 1;
     }
     return true;
 }
@@ -39,6 +39,18 @@ static double utilisation(const struct trace_link *link, uint64_t bytes, double 
     if (!(total_s > 0) || isinf(link->bandwidth_bytes_per_s))
         return 0;
     return (double)bytes / (link->bandwidth_bytes_per_s * total_s);
+}
+
+static bool links_csv_repeat(struct event_sink *sink, uint64_t simulated, uint64_t steps,
+                             struct error *error)
+{
+    struct links_csv *links = (struct links_csv *)sink;
+    for (size_t i = 0; i < links->output.header->link_count; i++)
+        if (!event_repeat(&links->links[i].bytes, simulated, steps) ||
+            !event_repeat(&links->links[i].messages, simulated, steps))
+            return error_set(error, STATUS_FAILED, "link %s carried over 2^64 bytes",
+                             links->output.header->links[i].name);
+    return true;
 }
 
 static bool links_csv_finish(struct event_sink *sink, double total_s, struct error *error)
@@ -79,7 +91,8 @@ struct event_sink *links_csv_open(const char *path, const struct trace_header *h
         return NULL;
     }
     links->output.sink =
-        (struct event_sink){links_csv_event, links_csv_finish, links_csv_free};
+        (struct event_sink){links_csv_event, links_csv_finish, links_csv_free,
+                            links_csv_repeat};
     bool opened = output_open(&links->output, path, header, error);
     if (opened) {
         links->links = checked_calloc(header->link_count, sizeof(*links->links));

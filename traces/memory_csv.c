@@ -75,7 +75,7 @@ struct event_sink *memory_csv_open(const char *path, const struct trace_header *
         return NULL;
     }
     memory->output.sink =
-        (struct event_sink){memory_csv_event, memory_csv_finish, memory_csv_free};
+        (struct event_sink){memory_csv_event, memory_csv_finish, memory_csv_free, NULL};
     if (memory_csv_start(memory, path, header, error))
         return &memory->output.sink;
     memory_csv_free(&memory->output.sink);

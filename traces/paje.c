@@ -318,7 +318,7 @@ struct event_sink *paje_open(const char *path, const struct trace_header *header
         error_memory(error, path);
         return NULL;
     }
-    paje->output.sink = (struct event_sink){paje_event, paje_finish, paje_free};
+    paje->output.sink = (struct event_sink){paje_event, paje_finish, paje_free, NULL};
     if (output_open(&paje->output, path, header, error)) {
         paje->tracks = tracks_create(header, error);
         if (paje->tracks != NULL)

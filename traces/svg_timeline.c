@@ -299,7 +299,7 @@ struct event_sink *svg_timeline_open(const char *path, const struct trace_header
         return NULL;
     }
     timeline->output.sink =
-        (struct event_sink){timeline_event, timeline_finish, timeline_free};
+        (struct event_sink){timeline_event, timeline_finish, timeline_free, NULL};
     bool opened = output_open(&timeline->output, path, header, error);
     if (opened) {
         timeline->slices = checked_calloc(MOST_SLICES, sizeof(*timeline->slices));

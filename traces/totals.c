@@ -24,8 +24,9 @@ static bool add_transfer(struct totals *totals, const struct event *event,
     if (!checked_add(totals->totals.bytes, event->bytes, &totals->totals.bytes))
         return too_large("bytes", error);
     edge->bytes += event->bytes; /* part of the sum that fits */
-    edge->messages++;
-    totals->totals.messages++;
+    uint64_t messages = event->messages > 0 ? event->messages : 1;
+    edge->messages += messages;
+    totals->totals.messages += messages;
     totals->totals.processors[event->processor].transfer_s += event->end_s - event->start_s;
     return true;
 }
@@ -71,6 +72,27 @@ static bool totals_event(struct event_sink *sink, const struct event *event,
     }
 }
 
+static bool totals_repeat(struct event_sink *sink, uint64_t simulated, uint64_t steps,
+                          struct error *error)
+{
+    struct totals *totals = (struct totals *)sink;
+    struct trace_totals *all = &totals->totals;
+    double factor = (double)steps / (double)simulated;
+    bool fits = event_repeat(&all->bytes, simulated, steps) &&
+                event_repeat(&all->messages, simulated, steps);
+    for (size_t i = 0; fits && i < totals->header->edge_count; i++)
+        fits = event_repeat(&all->edges[i].bytes, simulated, steps) &&
+               event_repeat(&all->edges[i].messages, simulated, steps);
+    for (size_t i = 0; fits && i < totals->header->processor_count; i++) {
+        struct trace_processor_total *processor = &all->processors[i];
+        fits = event_repeat(&processor->flops, simulated, steps);
+        processor->busy_s *= factor;
+        processor->transfer_s *= factor;
+        processor->wait_s *= factor; /* the first steps wait a little longer */
+    }
+    return fits || too_large("bytes, messages or FLOPs", error);
+}
+
 static bool totals_finish(struct event_sink *sink, double total_s, struct error *error)
 {
     ((struct totals *)sink)->totals.time_s = total_s;
@@ -113,7 +135,7 @@ struct event_sink *totals_open(const struct trace_header *header, struct error *
         error_memory(error, "totals");
         return NULL;
     }
-    totals->sink = (struct event_sink){totals_event, totals_finish, totals_free};
+    totals->sink = (struct event_sink){totals_event, totals_finish, totals_free, totals_repeat};
     if (totals_start(totals, header, error))
         return &totals->sink;
     totals_free(&totals->sink);
