@@ -1,6 +1,7 @@
 #include "analysis/run.h"
 
 #include "analysis/child.h"
+#include "analysis/summary.h"
 #include "base/checked.h"
 
 #include <errno.h>
@@ -210,11 +211,26 @@ static bool run_pool(struct pool *pool, size_t jobs, struct error *error)
     return true;
 }
 
+/* What the simulated machine could not do is a result like any other. */
+static void note_stopped(const struct pool *pool, size_t method)
+{
+    struct job *job = &pool->jobs[method];
+    const struct plan *plan = pool->experiment->plans[method];
+    if (job->summary != NULL || job->error.status != STATUS_IMPOSSIBLE)
+        return;
+    cJSON *stopped = summary_of_stopped(plan, job->error.message);
+    char *text = stopped == NULL ? NULL : summary_text(stopped);
+    cJSON_Delete(stopped);
+    job->summary = text == NULL ? NULL : cJSON_CreateRaw(text);
+    cJSON_free(text);
+}
+
 static cJSON *collect(struct pool *pool, struct error *error)
 {
     cJSON *list = cJSON_CreateArray();
     for (size_t i = 0; list != NULL && i < pool->count; i++) {
         struct job *job = &pool->jobs[i];
+        note_stopped(pool, i);
         if (job->summary == NULL) {
             *error = job->error;
             cJSON_Delete(list);

@@ -211,6 +211,8 @@ static bool fill(cJSON *object, const struct experiment *e, size_t method,
            cJSON_AddStringToObject(object, "kind", plan->kind) &&
            add_totals(object, e, plan, totals) && add_fidelity(object, e, plan, result) &&
            add_shortage(object, header, result, totals) &&
+           (result->note[0] == '\0' ||
+            cJSON_AddStringToObject(object, "note", result->note) != NULL) &&
            add_number(object, "busy_fraction", busy_fraction(plan, header, totals)) &&
            cJSON_AddBoolToObject(object, "diverged", learned && diverged(learning)) != NULL &&
            add_number(object, "loss", learned ? last_value(&learning->loss) : NAN) &&
@@ -237,6 +239,18 @@ cJSON *summary_of_method(const struct experiment *experiment, size_t method,
         return NULL;
     }
     return object;
+}
+
+cJSON *summary_of_stopped(const struct plan *plan, const char *message)
+{
+    cJSON *object = cJSON_CreateObject();
+    if (object != NULL && cJSON_AddStringToObject(object, "name", plan->name) != NULL &&
+        cJSON_AddStringToObject(object, "kind", plan->kind) != NULL &&
+        summary_add_u64(object, "processors", plan_processors_used(plan)) &&
+        cJSON_AddStringToObject(object, "stopped", message) != NULL)
+        return object;
+    cJSON_Delete(object);
+    return NULL;
 }
 
 cJSON *summary_of_experiment(const struct experiment *e, cJSON *methods)

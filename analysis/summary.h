@@ -11,6 +11,8 @@ cJSON *summary_of_method(const struct experiment *experiment, size_t method,
                          const struct trace_header *header,
                          const struct execution_result *result,
                          const struct trace_totals *totals, const struct learning *learning);
+/* Of a method that the simulated machine could not run to its end. */
+cJSON *summary_of_stopped(const struct plan *plan, const char *message);
 /* The whole summary: version, seed, resolved experiment, and the methods' list, which it
  * takes over. */
 cJSON *summary_of_experiment(const struct experiment *experiment, cJSON *methods);

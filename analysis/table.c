@@ -75,10 +75,20 @@ static void number_cell(char *text, const char *format, double value)
         snprintf(text, CELL_BYTES, format, value); /* formats are this file's */
 }
 
+static const cJSON *stopped(const cJSON *method)
+{
+    return cJSON_GetObjectItemCaseSensitive(method, "stopped");
+}
+
 static void fill_row(cell *row, const cJSON *method)
 {
     snprintf(row[0], CELL_BYTES, "%s", name_of(method));
     snprintf(row[1], CELL_BYTES, "%.0f", number(method, "processors"));
+    if (stopped(method) != NULL) {
+        for (size_t c = 2; c < COLUMNS; c++)
+            snprintf(row[c], CELL_BYTES, "%s", c == 4 ? "stopped" : "-");
+        return;
+    }
     number_cell(row[2], "%.4f", number(method, "loss"));
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "diverged")))
         snprintf(row[2], CELL_BYTES, "diverged");
@@ -127,6 +137,18 @@ static void print_shortages(FILE *out, const cJSON *methods)
                 name_of(method), processor->valuestring,
                 text_bytes(lacks, summary_u64(shortage, "lacks_bytes")), largest->valuestring,
                 text_seconds(when, number(shortage, "first_time_s")), first->valuestring);
+    }
+}
+
+static void print_notes(FILE *out, const cJSON *methods)
+{
+    const cJSON *method;
+    cJSON_ArrayForEach(method, methods) {
+        const cJSON *note = cJSON_GetObjectItemCaseSensitive(method, "note");
+        if (note != NULL)
+            fprintf(out, "%s: %s.\n", name_of(method), note->valuestring);
+        if (stopped(method) != NULL)
+            fprintf(out, "%s.\n", stopped(method)->valuestring);
     }
 }
 
@@ -208,6 +230,7 @@ bool table_compare(FILE *out, const cJSON *methods, bool numerics)
     if (made) {
         print_rows(out, methods, texts, cells);
         print_shortages(out, methods);
+        print_notes(out, methods);
         if (rows > 2)
             print_best(out, methods);
         print_meaning(out, methods, numerics);

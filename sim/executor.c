@@ -106,6 +106,7 @@ static void walk_code(struct walker *w, const struct code *code)
         w->at = &code->instructions[i];
         if (w->stream->number == 0)
             x->steps[w->processor] = w->step;
+        trouble_stand(w);
         if (plan_takes_place(x->plan, w->at, w->step, x->execution->steps))
             walk_instruction(w, w->at);
         if (x->steady != NULL)
@@ -200,10 +201,11 @@ static bool all_finished(struct executor *x, struct error *error)
             continue;
         if (w->at != NULL)
             instruction_text(x->plan, w->at, text, sizeof text);
-        return error_set(error, STATUS_IMPOSSIBLE,
-                         "deadlock at %.9g s in step %llu: processor %s waits in %s",
-                         machine_now_s(), (unsigned long long)w->step,
-                         platform_processor(x->execution->platform, w->processor)->name, text);
+        return error_set(error, STATUS_IMPOSSIBLE, "%s at %.9g s in step %llu: processor %s %s %s",
+                         x->troubled ? "stopped by a failure" : "deadlock", machine_now_s(),
+                         (unsigned long long)w->step,
+                         platform_processor(x->execution->platform, w->processor)->name,
+                         w->lost ? "failed before" : "waits in", text);
     }
     return true;
 }
@@ -232,8 +234,13 @@ static bool run(struct executor *x, struct execution_result *result, struct erro
     if (x->last_step < x->execution->steps)
         result->time_s +=
             (double)(x->execution->steps - x->last_step) * steady_period_s(x->steady);
-    if (x->failed || !all_finished(x, error))
+    if (x->failed)
         return false;
+    if (!all_finished(x, error)) {
+        if (!trouble_ended_run(x, result->note, sizeof result->note))
+            return false;
+        return finish_sinks(x, result->time_s, error); /* what was held is lost */
+    }
     edges_settle(x);
     resident_memory(x, false);
     if (x->failed)
@@ -265,13 +272,17 @@ bool execute(const struct execution *execution, struct execution_result *result,
 {
     struct executor x = {.execution = execution, .plan = execution->plan, .error = error};
     *result = (struct execution_result){0};
-    bool done = fidelity_map_make(execution->plan, execution->platform, execution->fidelity,
-                                  &x.alone, error) &&
+    /* A link that changes must be simulated. */
+    enum fidelity fidelity = trouble_changes_links(execution->platform) ? FIDELITY_MESSAGE
+                                                                        : execution->fidelity;
+    bool done = fidelity_map_make(execution->plan, execution->platform, fidelity, &x.alone,
+                                  error) &&
                 charges_create(&x, error) && edges_create(&x, error) &&
                 barriers_create(&x, error);
     if (done) {
         x.occupancy = occupancy_create(platform_processor_count(execution->platform), error);
-        if (execution->trainer == NULL && execution->fidelity != FIDELITY_MESSAGE)
+        if (execution->trainer == NULL && execution->fidelity != FIDELITY_MESSAGE &&
+            !trouble_any(execution->platform))
             x.steady = steady_create(execution->plan, error);
         x.ledger = ledger_create(execution->header, error);
         x.steps = checked_calloc(execution->header->processor_count, sizeof *x.steps);
@@ -280,7 +291,8 @@ bool execute(const struct execution *execution, struct execution_result *result,
         x.machine = x.occupancy != NULL && x.ledger != NULL && x.steps != NULL
                         ? make_machine(&x, error)
                         : NULL;
-        done = x.machine != NULL && spawn_walkers(&x, error) && run(&x, result, error);
+        done = x.machine != NULL && trouble_spawn(&x, error) && spawn_walkers(&x, error) &&
+               run(&x, result, error);
     }
     for (size_t i = 0; x.walkers != NULL && i < x.plan->stream_count + x.plan->edge_count; i++)
         gate_free(x.walkers[i].gate);

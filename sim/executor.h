@@ -30,6 +30,7 @@ struct execution {
 struct execution_result {
     double time_s;
     size_t edges_alone, collectives_alone; /* worked out, not simulated (sim/fidelity.h) */
+    char note[160];           /* what failed and did not finish; "" */
     uint64_t simulated_steps; /* the rest repeat these exactly (sim/steady.h) */
     struct shortage shortage; /* happened: it does not fit; numerics stopped there */
 };

@@ -11,7 +11,8 @@ static void compute(struct walker *w, const struct instruction *instruction,
     occupancy_acquire(x->occupancy, USAGE_COMPUTE, w->processor, w->processor, w->gate);
     executor_waited(w, "wait for exchange", asked_s);
     double start_s = machine_now_s(), at_s = start_s;
-    machine_sleep(charges->seconds);
+    double factor = trouble_factor(x, w->processor);
+    machine_sleep(charges->seconds * factor);
     double end_s = machine_now_s();
     occupancy_release(x->occupancy, USAGE_COMPUTE, w->processor, w->processor);
     uint64_t run_number = run_micro_batch(w, instruction);
@@ -30,7 +31,7 @@ static void compute(struct walker *w, const struct instruction *instruction,
         event.layer = charges->items[i].layer;
         event.flops = charges->items[i].flops;
         event.start_s = at_s;
-        at_s += charges->items[i].seconds;
+        at_s += charges->items[i].seconds * factor;
         if (last || at_s > end_s)
             at_s = end_s;
         event.end_s = at_s;

@@ -22,8 +22,16 @@ struct charges {
     double seconds; /* sum, in order */
 };
 
+/* Of a part that goes back block by block. */
+struct block_state {
+    size_t first_layer, end_layer;
+    uint64_t stash_bytes; /* taken when it runs again, freed after its backward */
+};
+
 struct part_state {
     struct part_memory memory;
+    struct block_state *blocks;
+    size_t block_count;
     bool uses[PASS_COUNT];             /* some instruction asks for this pass */
     struct charges passes[PASS_COUNT]; /* backward ones in backward order */
     struct charges loss, update;
@@ -74,6 +82,7 @@ struct walker {
     struct gate *gate;
     uint64_t step;
     bool finished;
+    bool lost; /* its processor, or a link that it needs, has failed for good */
     const struct instruction *at; /* for the report of a deadlock */
 };
 
@@ -92,6 +101,7 @@ struct executor {
     struct fidelity_map alone;
     struct walker *walkers; /* one a stream, then one an edge */
     uint64_t *steps;        /* a processor: the step that its main stream is in */
+    bool troubled;          /* the platform file has trouble in it */
     bool training;          /* a trainer is there and memory has sufficed so far */
     bool failed;
     struct error *error;
@@ -132,6 +142,19 @@ void message_dispatch(struct walker *w, uint32_t edge, uint64_t number);
 /* Waits for the next message and gives its number; message_end takes it out. */
 uint64_t message_await(struct walker *w, uint32_t edge);
 void message_end(struct walker *w, uint32_t edge);
+
+/* executor_trouble.c */
+bool trouble_any(const struct platform *platform);
+bool trouble_changes_links(const struct platform *platform);
+bool trouble_spawn(struct executor *x, struct error *error);
+/* On the compute time of what begins now. */
+double trouble_factor(const struct executor *x, uint32_t processor);
+/* Stands still while the walker's processor has failed. */
+void trouble_stand(struct walker *w);
+void trouble_wait_for_links(struct walker *w, const struct edge *edge);
+/* Not all streams finished, because of failures, but some copy of the model did: the note
+ * says what was lost. */
+bool trouble_ended_run(struct executor *x, char *note, size_t bytes);
 
 /* executor_together.c: what several streams do together. */
 bool barriers_create(struct executor *x, struct error *error);

@@ -117,6 +117,8 @@ static void carry(struct walker *w, uint32_t index, uint64_t number)
     bool travels = edge->from_processor != edge->to_processor;
     uint32_t held[2];
     bool holds = hold_processors(x, edge, held);
+    if (travels)
+        trouble_wait_for_links(w, edge);
     double asked_s = machine_now_s();
     if (holds)
         occupancy_acquire(x->occupancy, USAGE_EXCHANGE, held[0], held[1], w->gate);

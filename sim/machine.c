@@ -9,6 +9,7 @@
 #include <simgrid/comm.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
+#include <simgrid/link.h>
 #include <simgrid/mailbox.h>
 #include <simgrid/semaphore.h>
 
@@ -28,6 +29,7 @@ struct machine {
     struct platform *platform;
     struct wire *wires;
     size_t wire_count;
+    bool *link_used; /* SimGrid knows the links of simulated channels only */
 };
 
 struct gate {
@@ -130,6 +132,8 @@ static bool open_wire(struct machine *machine, const struct platform_pair *chann
     wire->bandwidth_bytes_per_s = route.bandwidth_bytes_per_s;
     if (alone || isinf(route.bandwidth_bytes_per_s))
         return true;
+    for (size_t i = 0; i < route.link_count; i++)
+        machine->link_used[route.links[i]] = true;
     snprintf(name, sizeof name, "channel %zu", index);
     wire->mailbox = sg_mailbox_by_name(name);
     return spawn(platform_processor(machine->platform, channel->to)->name, name,
@@ -143,14 +147,16 @@ struct machine *machine_create(struct platform *platform,
     struct machine *machine = checked_calloc(1, sizeof *machine);
     struct wire *wires = checked_calloc(channel_count, sizeof *wires);
     struct platform_pair *pairs = checked_calloc(channel_count, sizeof *pairs);
-    if (machine == NULL || wires == NULL || pairs == NULL) {
+    bool *link_used = checked_calloc(platform_link_count(platform), sizeof *link_used);
+    if (machine == NULL || wires == NULL || pairs == NULL || link_used == NULL) {
         free(machine);
         free(wires);
         free(pairs);
+        free(link_used);
         error_memory(error, "machine");
         return NULL;
     }
-    *machine = (struct machine){platform, wires, channel_count};
+    *machine = (struct machine){platform, wires, channel_count, link_used};
     start_simgrid();
     size_t shared = shared_pairs(channels, alone, channel_count, pairs);
     bool made = load_platform(platform, pairs, shared, error);
@@ -169,6 +175,7 @@ void machine_free(struct machine *machine)
     if (machine == NULL)
         return;
     free(machine->wires);
+    free(machine->link_used);
     free(machine);
 }
 
@@ -183,6 +190,13 @@ void machine_run(struct machine *machine)
 {
     (void)machine;
     simgrid_run();
+}
+
+void machine_set_bandwidth(struct machine *machine, size_t link, double bytes_per_s)
+{
+    const struct link *known = platform_link(machine->platform, link);
+    if (machine->link_used[link] && !isinf(known->bandwidth_bytes_per_s))
+        sg_link_set_bandwidth(sg_link_by_name(known->name), bytes_per_s);
 }
 
 double machine_now_s(void)

@@ -22,6 +22,9 @@ bool machine_spawn(struct machine *machine, size_t processor, void (*run)(void *
 /* Runs until every actor has returned or none can go on. */
 void machine_run(struct machine *machine);
 
+/* Of a platform's link, from now on; nothing when no channel uses it. */
+void machine_set_bandwidth(struct machine *machine, size_t link, double bytes_per_s);
+
 /* From inside actors. */
 double machine_now_s(void);
 void machine_sleep(double seconds);
