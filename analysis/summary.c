@@ -169,9 +169,42 @@ static double busy_fraction(const struct plan *plan, const struct trace_header *
     return totals->time_s > 0 && used > 0 ? busy_s / (totals->time_s * (double)used) : 0;
 }
 
-static bool add_totals(cJSON *object, const struct experiment *e, const struct plan *plan,
-                       const struct trace_totals *totals)
+/* Between processors, or from the host. */
+static struct trace_edge_total moved(const struct trace_header *header,
+                                     const struct trace_totals *totals, bool host)
 {
+    struct trace_edge_total sum = {0, 0};
+    for (size_t i = 0; i < header->edge_count; i++)
+        if ((header->edges[i].from == header->edges[i].to) == host) {
+            sum.bytes += totals->edges[i].bytes;
+            sum.messages += totals->edges[i].messages;
+        }
+    return sum;
+}
+
+static bool add_energy(cJSON *object, const struct experiment *e, const struct plan *plan,
+                       const struct trace_header *header, const struct trace_totals *totals)
+{
+    double joules = 0;
+    for (size_t i = 0; i < header->processor_count; i++) {
+        const struct power *power = &platform_processor(e->platform, i)->power;
+        if (plan->main_stream[i] == PLAN_NONE)
+            continue;
+        double busy_s = totals->processors[i].busy_s;
+        joules += power->known ? busy_s * power->busy_watts +
+                                     (totals->time_s - busy_s) * power->idle_watts
+                               : (double)NAN;
+    }
+    for (size_t i = 0; i < header->edge_count; i++)
+        joules += (double)totals->edges[i].bytes *
+                  platform_processor(e->platform, header->edges[i].from)->power.joules_per_byte;
+    return add_number(object, "energy_j", joules);
+}
+
+static bool add_totals(cJSON *object, const struct experiment *e, const struct plan *plan,
+                       const struct trace_header *header, const struct trace_totals *totals)
+{
+    const struct trace_edge_total between = moved(header, totals, false);
     double steps = (double)e->steps;
     double samples = steps * (double)plan->batch;
     return summary_add_u64(object, "processors", plan_processors_used(plan)) &&
@@ -180,11 +213,13 @@ static bool add_totals(cJSON *object, const struct experiment *e, const struct p
            add_number(object, "time_per_step_s", totals->time_s / steps) &&
            add_number(object, "samples_per_s",
                       totals->time_s > 0 ? samples / totals->time_s : INFINITY) &&
-           summary_add_u64(object, "bytes_total", totals->bytes) &&
-           (totals->bytes % e->steps == 0
-                ? summary_add_u64(object, "bytes_per_step", totals->bytes / e->steps)
-                : add_number(object, "bytes_per_step", (double)totals->bytes / steps)) &&
-           summary_add_u64(object, "messages", totals->messages);
+           summary_add_u64(object, "bytes_total", between.bytes) &&
+           (between.bytes % e->steps == 0
+                ? summary_add_u64(object, "bytes_per_step", between.bytes / e->steps)
+                : add_number(object, "bytes_per_step", (double)between.bytes / steps)) &&
+           summary_add_u64(object, "messages", between.messages) &&
+           summary_add_u64(object, "host_bytes", moved(header, totals, true).bytes) &&
+           add_energy(object, e, plan, header, totals);
 }
 
 /* What was worked out instead of simulated message by message. */
@@ -209,7 +244,7 @@ static bool fill(cJSON *object, const struct experiment *e, size_t method,
     bool learned = e->numerics && !result->shortage.happened;
     return cJSON_AddStringToObject(object, "name", plan->name) &&
            cJSON_AddStringToObject(object, "kind", plan->kind) &&
-           add_totals(object, e, plan, totals) && add_fidelity(object, e, plan, result) &&
+           add_totals(object, e, plan, header, totals) && add_fidelity(object, e, plan, result) &&
            add_shortage(object, header, result, totals) &&
            (result->note[0] == '\0' ||
             cJSON_AddStringToObject(object, "note", result->note) != NULL) &&

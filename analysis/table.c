@@ -152,6 +152,23 @@ static void print_notes(FILE *out, const cJSON *methods)
     }
 }
 
+/* Where the platform file gives watts. */
+static void print_energy(FILE *out, const cJSON *methods)
+{
+    const cJSON *method;
+    bool any = false;
+    cJSON_ArrayForEach(method, methods) {
+        char energy[TEXT_QUANTITY_BYTES];
+        if (isnan(number(method, "energy_j")))
+            continue;
+        fprintf(out, "%s %s %s", any ? "," : "Energy:", name_of(method),
+                text_si(energy, number(method, "energy_j"), "J"));
+        any = true;
+    }
+    if (any)
+        fprintf(out, ".\n");
+}
+
 /* The method with the least of something, among those that fit and have it. */
 static const cJSON *least(const cJSON *methods, double (*of)(const cJSON *method))
 {
@@ -231,6 +248,7 @@ bool table_compare(FILE *out, const cJSON *methods, bool numerics)
         print_rows(out, methods, texts, cells);
         print_shortages(out, methods);
         print_notes(out, methods);
+        print_energy(out, methods);
         if (rows > 2)
             print_best(out, methods);
         print_meaning(out, methods, numerics);

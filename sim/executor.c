@@ -242,6 +242,7 @@ static bool run(struct executor *x, struct execution_result *result, struct erro
         return finish_sinks(x, result->time_s, error); /* what was held is lost */
     }
     edges_settle(x);
+    feeds_settle(x);
     resident_memory(x, false);
     if (x->failed)
         return false;
@@ -253,17 +254,27 @@ static struct machine *make_machine(const struct executor *x, struct error *erro
 {
     const struct execution *execution = x->execution;
     const struct plan *plan = execution->plan;
-    struct platform_pair *channels = checked_calloc(plan->edge_count, sizeof *channels);
-    if (channels == NULL) {
+    size_t count = plan->edge_count + x->feed_count;
+    struct platform_pair *channels = checked_calloc(count, sizeof *channels);
+    bool *alone = checked_calloc(count, sizeof *alone); /* the host's links are shared */
+    if (channels == NULL || alone == NULL) {
+        free(channels);
+        free(alone);
         error_memory(error, "channels");
         return NULL;
     }
-    for (size_t i = 0; i < plan->edge_count; i++)
-        channels[i] =
-            (struct platform_pair){plan->edges[i].from_processor, plan->edges[i].to_processor};
+    for (size_t i = 0; i < plan->edge_count; i++) {
+        channels[i] = (struct platform_pair){plan->edges[i].from_processor,
+                                             plan->edges[i].to_processor};
+        alone[i] = x->alone.edge_alone[i];
+    }
+    for (size_t i = 0; i < x->feed_count; i++)
+        channels[plan->edge_count + i] = (struct platform_pair){
+            PLATFORM_HOST, plan->parts[x->feeds[i].part].processor};
     struct machine *machine =
-        machine_create(execution->platform, channels, x->alone.edge_alone, plan->edge_count, error);
+        machine_create(execution->platform, channels, alone, count, error);
     free(channels);
+    free(alone);
     return machine;
 }
 
@@ -278,6 +289,7 @@ bool execute(const struct execution *execution, struct execution_result *result,
     bool done = fidelity_map_make(execution->plan, execution->platform, fidelity, &x.alone,
                                   error) &&
                 charges_create(&x, error) && edges_create(&x, error) &&
+                feeds_create(&x, error) &&
                 barriers_create(&x, error);
     if (done) {
         x.occupancy = occupancy_create(platform_processor_count(execution->platform), error);
@@ -291,7 +303,8 @@ bool execute(const struct execution *execution, struct execution_result *result,
         x.machine = x.occupancy != NULL && x.ledger != NULL && x.steps != NULL
                         ? make_machine(&x, error)
                         : NULL;
-        done = x.machine != NULL && trouble_spawn(&x, error) && spawn_walkers(&x, error) &&
+        done = x.machine != NULL && trouble_spawn(&x, error) && feeds_spawn(&x, error) &&
+               spawn_walkers(&x, error) &&
                run(&x, result, error);
     }
     for (size_t i = 0; x.walkers != NULL && i < x.plan->stream_count + x.plan->edge_count; i++)
@@ -302,6 +315,7 @@ bool execute(const struct execution *execution, struct execution_result *result,
     machine_free(x.machine);
     ledger_free(x.ledger);
     occupancy_free(x.occupancy);
+    feeds_free(&x);
     barriers_free(&x);
     result->edges_alone = x.alone.edges_alone;
     result->collectives_alone = x.alone.collectives_alone;

@@ -185,7 +185,7 @@ void execute_compute(struct walker *w, const struct instruction *i)
     const struct part_state *state = &x->parts[i->part];
     switch (i->operation) {
     case OP_LOAD:
-        executor_allocate(x, w->processor, MEMORY_STASH, state->memory.input_bytes);
+        feed_load(w, i->part);
         if (x->training)
             trainer_load(x->execution->trainer, i->part, run_micro_batch(w, i));
         break;

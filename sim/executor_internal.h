@@ -28,7 +28,20 @@ struct block_state {
     uint64_t stash_bytes; /* taken when it runs again, freed after its backward */
 };
 
+struct executor;
+
+/* The host's sending of samples to a part. */
+struct feed {
+    struct executor *executor;
+    uint32_t part;
+    uint64_t begun, fed, loaded; /* micro-batches */
+    struct gate *gate;   /* the feeding actor's */
+    struct gate *loader; /* who waits for samples, or NULL */
+    bool waits;          /* the feeding actor, for room */
+};
+
 struct part_state {
+    struct feed *feed; /* NULL: no data from the host */
     struct part_memory memory;
     struct block_state *blocks;
     size_t block_count;
@@ -94,6 +107,8 @@ struct executor {
     struct ledger *ledger;
     struct part_state *parts;
     struct edge_state *edges;
+    struct feed *feeds;
+    size_t feed_count;
     struct barrier_state *barriers;
     struct meeting_state *meetings; /* a collective */
     struct steady *steady;  /* NULL: every step is simulated */
@@ -142,6 +157,13 @@ void message_dispatch(struct walker *w, uint32_t edge, uint64_t number);
 /* Waits for the next message and gives its number; message_end takes it out. */
 uint64_t message_await(struct walker *w, uint32_t edge);
 void message_end(struct walker *w, uint32_t edge);
+
+/* executor_feed.c */
+bool feeds_create(struct executor *x, struct error *error);
+void feeds_free(struct executor *x);
+bool feeds_spawn(struct executor *x, struct error *error);
+void feed_load(struct walker *w, uint32_t part);
+void feeds_settle(struct executor *x);
 
 /* executor_trouble.c */
 bool trouble_any(const struct platform *platform);

@@ -15,14 +15,29 @@ struct owned_header {
     char (*edge_names)[2 * PLATFORM_NAME_BYTES + 32];
 };
 
+/* Parts that load samples from the host: an edge each, after the plan's. */
+static bool fed(const struct plan *plan, const struct platform *platform, size_t part)
+{
+    return platform_has_host(platform) && plan->parts[part].activation_in == PLAN_NONE;
+}
+
+static size_t edge_count(const struct plan *plan, const struct platform *platform)
+{
+    size_t count = plan->edge_count;
+    for (size_t p = 0; p < plan->part_count; p++)
+        count += fed(plan, platform, p);
+    return count;
+}
+
 static bool allocate(struct owned_header *h, const struct plan *plan,
                      const struct platform *platform)
 {
+    size_t edges = edge_count(plan, platform);
     h->processors =
         checked_calloc(platform_processor_count(platform), sizeof *h->processors);
     h->links = checked_calloc(platform_link_count(platform), sizeof *h->links);
-    h->edges = checked_calloc(plan->edge_count, sizeof *h->edges);
-    h->edge_names = checked_calloc(plan->edge_count, sizeof *h->edge_names);
+    h->edges = checked_calloc(edges, sizeof *h->edges);
+    h->edge_names = checked_calloc(edges, sizeof *h->edge_names);
     h->layers = checked_calloc(plan->model->layer_count, sizeof *h->layers);
     return h->processors != NULL && h->links != NULL && h->edges != NULL &&
            h->edge_names != NULL && h->layers != NULL;
@@ -45,6 +60,29 @@ static bool name_edges(struct owned_header *h, const struct plan *plan,
                                           .to = edge->to_processor,
                                           .links = route.links,
                                           .link_count = route.link_count};
+    }
+    return true;
+}
+
+static bool name_feeds(struct owned_header *h, const struct plan *plan,
+                       struct platform *platform, struct error *error)
+{
+    size_t at = plan->edge_count;
+    for (size_t p = 0; p < plan->part_count; p++) {
+        uint32_t processor = plan->parts[p].processor;
+        struct route route;
+        if (!fed(plan, platform, p))
+            continue;
+        if (!platform_host_route(platform, processor, &route, error))
+            return false;
+        snprintf(h->edge_names[at], sizeof h->edge_names[at], "%s -> %s samples",
+                 platform_host_name(platform), platform_processor(platform, processor)->name);
+        h->edges[at] = (struct trace_edge){.name = h->edge_names[at],
+                                           .from = processor,
+                                           .to = processor,
+                                           .links = route.links,
+                                           .link_count = route.link_count};
+        at++;
     }
     return true;
 }
@@ -72,7 +110,7 @@ struct trace_header *header_create(const struct plan *plan, struct platform *pla
         error_memory(error, "trace header");
         return NULL;
     }
-    if (!name_edges(h, plan, platform, error)) {
+    if (!name_edges(h, plan, platform, error) || !name_feeds(h, plan, platform, error)) {
         header_free(&h->header);
         return NULL;
     }
@@ -82,7 +120,7 @@ struct trace_header *header_create(const struct plan *plan, struct platform *pla
         .processors = h->processors,
         .processor_count = platform_processor_count(platform),
         .edges = h->edges,
-        .edge_count = plan->edge_count,
+        .edge_count = edge_count(plan, platform),
         .links = h->links,
         .link_count = platform_link_count(platform),
         .layer_names = h->layers,

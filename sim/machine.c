@@ -126,7 +126,11 @@ static bool open_wire(struct machine *machine, const struct platform_pair *chann
     char name[32];
     if (channel->from == channel->to)
         return true;
-    if (!platform_route(machine->platform, channel->from, channel->to, &route, error))
+    bool found = channel->from == PLATFORM_HOST
+                     ? platform_host_route(machine->platform, channel->to, &route, error)
+                     : platform_route(machine->platform, channel->from, channel->to, &route,
+                                      error);
+    if (!found)
         return false;
     wire->latency_s = route.latency_s;
     wire->bandwidth_bytes_per_s = route.bandwidth_bytes_per_s;
