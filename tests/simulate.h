@@ -86,7 +86,7 @@ static inline void simulated_child(const struct experiment *e, const struct plan
     struct trace_header *header = header_create(plan, e->platform, 0, &s->error);
     struct event_sink *totals = header == NULL ? NULL : totals_open(header, &s->error);
     openblas_set_num_threads(1);
-    s->sink = (struct event_sink){simulated_event, simulated_finish, NULL};
+    s->sink = (struct event_sink){simulated_event, simulated_finish, NULL, NULL};
     struct event_sink *sinks[] = {totals, &s->sink};
     if (totals != NULL && dataset != NULL) {
         const struct trainer_options options = {.plan = plan,
