@@ -167,18 +167,20 @@ static void tell_progress(const struct pool *pool)
 {
     const struct experiment *e = pool->experiment;
     double done = 0, simulated_s = 0;
+    uint64_t steps = 0;
     const char *method = "";
     for (size_t i = 0; i < pool->count; i++) {
         const struct job *job = &pool->jobs[i];
         done += job->ended ? 1 : (double)job->progress.steps / (double)e->steps;
         if (!job->ended && job->progress.now_s > simulated_s) {
             simulated_s = job->progress.now_s;
+            steps = job->progress.steps;
             method = e->plans[i]->name;
         }
     }
     if (pool->options->progress != NULL)
         pool->options->progress(pool->options->progress_context, done / (double)pool->count,
-                                method, simulated_s);
+                                method, steps, simulated_s);
 }
 
 /* Waits for something from any child. */

@@ -9,9 +9,10 @@ struct run_options {
     const char *directory; /* traces go to DIR/METHOD/, or DIR when flat; NULL: none */
     bool flat;
     size_t jobs;           /* children at once; 0: as many as cores */
-    /* fraction of all steps done (0 to 1), and the simulated time of the furthest method;
-     * may be NULL */
-    void (*progress)(void *context, double fraction, const char *method, double simulated_s);
+    /* fraction of all steps done (0 to 1); the furthest method that is still running, its
+     * steps and its simulated time; may be NULL */
+    void (*progress)(void *context, double fraction, const char *method, uint64_t steps,
+                     double simulated_s);
     void *progress_context;
 };
 

@@ -219,7 +219,7 @@ static void print_best(FILE *out, const cJSON *methods)
         fprintf(out, "%s %s: %s", any ? ";" : "", criteria[i].what, name_of(best));
         any = true;
     }
-    fprintf(out, "%s\n", any ? "." : " none fits.");
+    fprintf(out, "%s\n", any ? "." : " none.");
 }
 
 static void print_meaning(FILE *out, const cJSON *methods, bool numerics)

@@ -11,7 +11,8 @@ void progress_begin(struct progress *progress, bool quiet)
     clock_gettime(CLOCK_MONOTONIC, &progress->began);
 }
 
-void progress_show(void *context, double fraction, const char *method, double simulated_s)
+void progress_show(void *context, double fraction, const char *method, uint64_t steps,
+                   double simulated_s)
 {
     struct progress *progress = context;
     char simulated[TEXT_QUANTITY_BYTES], left[TEXT_QUANTITY_BYTES], bar[33];
@@ -26,8 +27,8 @@ void progress_show(void *context, double fraction, const char *method, double si
     bar[sizeof bar - 1] = '\0';
     text_seconds(simulated, simulated_s);
     text_seconds(left, fraction > 0 ? since_s / fraction - since_s : 0);
-    fprintf(stderr, "\r[%s] %3.0f %%  %s at %s simulated, about %s left\033[K", bar,
-            100 * fraction, method, simulated, left);
+    fprintf(stderr, "\r[%s] %3.0f %%  %s: %llu steps, %s simulated; about %s left\033[K", bar,
+            100 * fraction, method, (unsigned long long)steps, simulated, left);
 }
 
 void progress_end(struct progress *progress)

@@ -3,6 +3,7 @@
 #define PODSIM_COMMAND_PROGRESS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <time.h>
 
 struct progress {
@@ -12,7 +13,8 @@ struct progress {
 
 void progress_begin(struct progress *progress, bool quiet);
 /* Matches run_options.progress; context is the struct progress. */
-void progress_show(void *context, double fraction, const char *method, double simulated_s);
+void progress_show(void *context, double fraction, const char *method, uint64_t steps,
+                   double simulated_s);
 void progress_end(struct progress *progress);
 
 #endif

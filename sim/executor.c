@@ -192,22 +192,38 @@ static void resident_memory(struct executor *x, bool take)
     }
 }
 
+/* The first stream that did not finish; one whose processor failed goes before others. */
+static const struct walker *unfinished(const struct executor *x)
+{
+    const struct walker *first = NULL;
+    size_t count = x->plan->stream_count + x->plan->edge_count;
+    for (size_t i = 0; i < count; i++) {
+        const struct walker *w = &x->walkers[i];
+        if (w->lost)
+            return w;
+        if (first == NULL && w->stream != NULL && !w->finished)
+            first = w;
+    }
+    return first;
+}
+
 static bool all_finished(struct executor *x, struct error *error)
 {
-    for (size_t i = 0; i < x->plan->stream_count; i++) {
-        const struct walker *w = &x->walkers[i];
-        char text[160] = "start";
-        if (w->finished)
-            continue;
-        if (w->at != NULL)
-            instruction_text(x->plan, w->at, text, sizeof text);
-        return error_set(error, STATUS_IMPOSSIBLE, "%s at %.9g s in step %llu: processor %s %s %s",
-                         x->troubled ? "stopped by a failure" : "deadlock", machine_now_s(),
-                         (unsigned long long)w->step,
-                         platform_processor(x->execution->platform, w->processor)->name,
-                         w->lost ? "failed before" : "waits in", text);
-    }
-    return true;
+    const struct walker *w = unfinished(x);
+    char text[160] = "start";
+    if (w == NULL)
+        return true;
+    const char *name = platform_processor(x->execution->platform, w->processor)->name;
+    if (w->at != NULL)
+        instruction_text(x->plan, w->at, text, sizeof text);
+    if (w->lost && w->stream == NULL)
+        return error_set(error, STATUS_IMPOSSIBLE,
+                         "stopped at %.9g s: a link from processor %s is down for good",
+                         machine_now_s(), name);
+    return error_set(error, STATUS_IMPOSSIBLE, "%s at %.9g s in step %llu: processor %s %s %s",
+                     w->lost ? "stopped" : "deadlock", machine_now_s(),
+                     (unsigned long long)w->step, name,
+                     w->lost ? "(or a link of its) failed for good before" : "waits in", text);
 }
 
 static bool finish_sinks(struct executor *x, double total_s, struct error *error)

@@ -83,8 +83,7 @@ bool feeds_spawn(struct executor *x, struct error *error)
         x->feeds[i].gate = gate_create();
         if (x->feeds[i].gate == NULL)
             return error_memory(error, "feeds");
-        if (!machine_spawn(x->machine, x->plan->parts[x->feeds[i].part].processor, feed_part,
-                           &x->feeds[i], true, error))
+        if (!machine_spawn(x->machine, PLATFORM_HOST, feed_part, &x->feeds[i], true, error))
             return false;
     }
     return true;

@@ -186,7 +186,9 @@ void machine_free(struct machine *machine)
 bool machine_spawn(struct machine *machine, size_t processor, void (*run)(void *argument),
                    void *argument, bool daemon, struct error *error)
 {
-    const char *name = platform_processor(machine->platform, processor)->name;
+    const char *name = processor == PLATFORM_HOST
+                           ? platform_host_name(machine->platform)
+                           : platform_processor(machine->platform, processor)->name;
     return spawn(name, name, run, argument, daemon, error);
 }
 

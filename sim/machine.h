@@ -16,7 +16,8 @@ struct machine *machine_create(struct platform *platform,
                                size_t channel_count, struct error *error);
 void machine_free(struct machine *machine);
 
-/* Before machine_run: an actor on a processor. A daemon does not keep the run going. */
+/* Before machine_run: an actor on a processor or on PLATFORM_HOST, from which it sends. A
+ * daemon does not keep the run going. */
 bool machine_spawn(struct machine *machine, size_t processor, void (*run)(void *argument),
                    void *argument, bool daemon, struct error *error);
 /* Runs until every actor has returned or none can go on. */
