@@ -16,6 +16,7 @@ struct network {
     struct network_options options;
     struct network_layout layout;
     scalar *parameters, *gradients, *state;
+    scalar *used; /* the parameters that forward and backward read */
     scalar *slots;    /* [slots][slot_count] */
     scalar *shared;   /* [shared_count] */
     scalar *d_values; /* [1 or slots][gradient_count] */
@@ -44,6 +45,7 @@ static bool allocate_all(struct network *network, struct error *error)
     const struct network_layout *layout = &network->layout;
     bool training = options->training;
     network->parameters = allocate(1, layout->parameter_count);
+    network->used = network->parameters;
     network->gradients = allocate(training, layout->parameter_count);
     network->state = allocate(1, layout->state_count);
     network->slots = allocate(options->slots, layout->slot_count);
@@ -197,7 +199,7 @@ static void fill_call(struct network *network, size_t slot, size_t index,
                                 .identity = layer->identity};
     for (size_t k = 0; k < layer->tensor_count; k++)
         call->parameter[k] =
-            network->parameters + layout->tensors[place->first_tensor + k].offset;
+            network->used + layout->tensors[place->first_tensor + k].offset;
     call->stash = network->options.training ? network->slots + slot * layout->slot_count
                                             : network->shared;
     call->stash += place->stash_offset;
@@ -272,7 +274,7 @@ static bool fill_backward(struct network *network, size_t slot, size_t index,
     }
     for (size_t k = 0; pass != BACKWARD_INPUT && k < layer->tensor_count; k++) {
         call->d_parameter[k] =
-            network->gradients + (call->parameter[k] - network->parameters);
+            network->gradients + (call->parameter[k] - network->used);
         any = true;
     }
     return any;
@@ -300,6 +302,11 @@ scalar *network_parameters(struct network *network, size_t *count)
     if (count != NULL)
         *count = network->layout.parameter_count;
     return network->parameters;
+}
+
+void network_use_parameters(struct network *network, scalar *parameters)
+{
+    network->used = parameters != NULL ? parameters : network->parameters;
 }
 
 scalar *network_parameter_gradients(struct network *network)

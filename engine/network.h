@@ -53,6 +53,9 @@ void network_backward(struct network *network, size_t slot, enum backward_pass p
  * whose owner is in the run add nothing, those whose owner is outside hold a copy of
  * their own at their place. */
 scalar *network_parameters(struct network *network, size_t *count);
+/* From now on forward and backward read another array of parameters, laid out alike, for
+ * as long as it lives; NULL: the network's own again. All else still means its own. */
+void network_use_parameters(struct network *network, scalar *parameters);
 scalar *network_parameter_gradients(struct network *network);
 void network_zero_gradients(struct network *network);
 scalar *network_state(struct network *network, size_t *count);

@@ -63,8 +63,8 @@ bool cost_layer(const struct layer *layer, enum pass pass, bool wants_input,
                 struct error *error)
 {
     static const char *const names[PASS_COUNT] = {"forward", "backward", "backward_input",
-                                                  "backward_weight"};
-    bool forward = pass == PASS_FORWARD;
+                                                  "backward_weight", "recompute"};
+    bool forward = pass == PASS_FORWARD || pass == PASS_RECOMPUTE;
     bool input = wants_input && (pass == PASS_BACKWARD || pass == PASS_BACKWARD_INPUT);
     bool weight =
         layer->tensor_count > 0 && (pass == PASS_BACKWARD || pass == PASS_BACKWARD_WEIGHT);

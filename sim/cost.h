@@ -11,6 +11,7 @@ enum pass {
     PASS_BACKWARD,        /* both gradients in one go */
     PASS_BACKWARD_INPUT,
     PASS_BACKWARD_WEIGHT,
+    PASS_RECOMPUTE,       /* forward again */
     PASS_COUNT
 };
 

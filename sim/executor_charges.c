@@ -35,7 +35,8 @@ static bool pass_charges(const struct plan *plan, const struct part *part,
     if (charges->items == NULL)
         return error_memory(error, "charges");
     for (size_t i = 0; i < layers; i++) {
-        size_t layer = pass == PASS_FORWARD ? part->first_layer + i : part->end_layer - 1 - i;
+        bool forward = pass == PASS_FORWARD || pass == PASS_RECOMPUTE;
+        size_t layer = forward ? part->first_layer + i : part->end_layer - 1 - i;
         if (!layer_charge(plan, part, processor, pass, layer, charges, error))
             return false;
     }
@@ -68,6 +69,29 @@ static bool loss_charge(const struct plan *plan, const struct part *part,
            single_charge(charges, &cost, error);
 }
 
+static bool list_blocks(const struct plan *plan, const struct part *part,
+                        struct part_state *state, struct error *error)
+{
+    const struct model *model = plan->model;
+    if (part->recompute != RECOMPUTE_BLOCKS)
+        return true;
+    state->blocks = checked_calloc(model->block_count, sizeof *state->blocks);
+    if (state->blocks == NULL)
+        return error_memory(error, "blocks");
+    for (size_t b = 0; b < model->block_count; b++) {
+        const struct block *block = &model->blocks[b];
+        if (block->first_layer < part->first_layer || block->end_layer > part->end_layer ||
+            block->first_layer == block->end_layer)
+            continue;
+        struct block_state *own = &state->blocks[state->block_count++];
+        own->first_layer = block->first_layer;
+        own->end_layer = block->end_layer;
+        if (!plan_block_stash(plan, part, b, &own->stash_bytes, error))
+            return false;
+    }
+    return true;
+}
+
 static bool part_charges(struct executor *x, uint32_t index, struct error *error)
 {
     const struct plan *plan = x->plan;
@@ -81,6 +105,7 @@ static bool part_charges(struct executor *x, uint32_t index, struct error *error
             !pass_charges(plan, part, processor, (enum pass)pass, &state->passes[pass], error))
             return false;
     return plan_part_memory(plan, part, &state->memory, error) &&
+           list_blocks(plan, part, state, error) &&
            loss_charge(plan, part, processor, &state->loss, error) &&
            cost_update(plan_shard_parameters(plan, part), plan->optimizer_flops,
                        plan->optimizer_words, &plan->precision, processor, &update, error) &&
@@ -94,8 +119,10 @@ static void note_passes(struct executor *x, const struct code *code)
         struct part_state *state = &x->parts[code->instructions[i].part];
         switch (code->instructions[i].operation) {
         case OP_FORWARD:
-        case OP_RECOMPUTE:
             state->uses[PASS_FORWARD] = true;
+            break;
+        case OP_RECOMPUTE:
+            state->uses[PASS_RECOMPUTE] = true;
             break;
         case OP_BACKWARD:
             state->uses[PASS_BACKWARD] = true;
@@ -132,6 +159,7 @@ void charges_free(struct executor *x)
     for (size_t i = 0; x->parts != NULL && i < x->plan->part_count; i++) {
         for (int pass = 0; pass < PASS_COUNT; pass++)
             free(x->parts[i].passes[pass].items);
+        free(x->parts[i].blocks);
         free(x->parts[i].loss.items);
         free(x->parts[i].update.items);
     }

@@ -2,7 +2,7 @@
 
 /* Occupies the processor for the charges' sum and tells each as an event. */
 static void compute(struct walker *w, const struct instruction *instruction,
-                    const struct charges *charges)
+                    enum operation operation, const struct charges *charges)
 {
     struct executor *x = w->executor;
     if (charges->count == 0)
@@ -18,7 +18,7 @@ static void compute(struct walker *w, const struct instruction *instruction,
     uint64_t run_number = run_micro_batch(w, instruction);
     struct event event = {
         .kind = EVENT_COMPUTE,
-        .name = operation_name(instruction->operation),
+        .name = operation_name(operation),
         .processor = w->processor,
         .stream = w->stream->number,
         .edge = EVENT_NONE,
@@ -39,43 +39,116 @@ static void compute(struct walker *w, const struct instruction *instruction,
     }
 }
 
-/* What a forward keeps besides its input: the rest of the stash, and the logits. */
-static uint64_t kept_bytes(const struct part_memory *memory)
-{
-    return memory->stash_bytes - memory->kept_input_bytes + memory->logits_bytes;
-}
-
-static void forward(struct walker *w, const struct instruction *i)
-{
-    struct executor *x = w->executor;
-    const struct part *part = &x->plan->parts[i->part];
-    const struct part_state *state = &x->parts[i->part];
-    const struct part_memory *memory = &state->memory;
-    bool keeps = i->operation == OP_RECOMPUTE || !part->recompute;
-    if (keeps)
-        executor_allocate(x, w->processor, MEMORY_STASH, kept_bytes(memory));
-    if (x->training)
-        trainer_forward(x->execution->trainer, i->part, run_micro_batch(w, i),
-                        i->operation == OP_RECOMPUTE);
-    compute(w, i, &state->passes[PASS_FORWARD]);
-    if (keeps)
-        executor_release(x, w->processor, MEMORY_STASH,
-                         memory->input_bytes - memory->kept_input_bytes);
-}
-
-/* The charges of the layers that the instruction names. They stand in backward order. */
-static struct charges piece_of(const struct charges *all, const struct instruction *i)
+/* The charges of a run of layers. They stand in the pass's order. */
+static struct charges piece_of(const struct charges *all, size_t first_layer,
+                               size_t end_layer)
 {
     struct charges piece = {0};
     for (size_t k = 0; k < all->count; k++) {
         uint32_t layer = all->items[k].layer;
-        if (layer < i->first_layer || layer >= i->end_layer)
+        if (layer < first_layer || layer >= end_layer)
             continue;
         if (piece.count++ == 0)
             piece.items = &all->items[k];
         piece.seconds += all->items[k].seconds;
     }
     return piece;
+}
+
+/* What a forward keeps besides its input: the rest of the stash, and the logits. */
+static uint64_t kept_bytes(const struct part_memory *memory)
+{
+    return memory->stash_bytes - memory->kept_input_bytes + memory->logits_bytes;
+}
+
+static void take_stash(struct walker *w, uint64_t bytes)
+{
+    executor_allocate(w->executor, w->processor, MEMORY_STASH, bytes);
+}
+
+static void free_stash(struct walker *w, uint64_t bytes)
+{
+    executor_release(w->executor, w->processor, MEMORY_STASH, bytes);
+}
+
+static void run_forward(struct walker *w, const struct instruction *i,
+                        const struct charges *charges)
+{
+    struct executor *x = w->executor;
+    if (x->training)
+        trainer_forward(x->execution->trainer, i->part, run_micro_batch(w, i),
+                        i->operation == OP_RECOMPUTE);
+    compute(w, i, i->operation, charges);
+}
+
+static void forward(struct walker *w, const struct instruction *i)
+{
+    const struct part_state *state = &w->executor->parts[i->part];
+    const struct part_memory *memory = &state->memory;
+    enum recompute recompute = w->executor->plan->parts[i->part].recompute;
+    if (recompute == RECOMPUTE_NONE)
+        take_stash(w, kept_bytes(memory));
+    else if (recompute == RECOMPUTE_BLOCKS)
+        take_stash(w, memory->block_inputs_bytes);
+    run_forward(w, i, &state->passes[PASS_FORWARD]);
+    if (recompute == RECOMPUTE_NONE)
+        free_stash(w, memory->input_bytes - memory->kept_input_bytes);
+}
+
+static struct charges recompute_block(struct walker *w, const struct part_state *state,
+                                      const struct block_state *block)
+{
+    take_stash(w, block->stash_bytes);
+    return piece_of(&state->passes[PASS_RECOMPUTE], block->first_layer, block->end_layer);
+}
+
+static void recompute(struct walker *w, const struct instruction *i)
+{
+    const struct part_state *state = &w->executor->parts[i->part];
+    const struct part_memory *memory = &state->memory;
+    if (state->block_count > 0) {
+        struct charges last =
+            recompute_block(w, state, &state->blocks[state->block_count - 1]);
+        take_stash(w, memory->logits_bytes);
+        run_forward(w, i, &last);
+        return;
+    }
+    take_stash(w, kept_bytes(memory));
+    run_forward(w, i, &state->passes[PASS_RECOMPUTE]);
+    free_stash(w, memory->input_bytes - memory->kept_input_bytes);
+}
+
+/* Layers [first, end) backward, each block after it has run forward again; the last block
+ * has done so already. The numbers were made with the last block's. */
+static void backward_blocks(struct walker *w, const struct instruction *i, size_t first,
+                            size_t end)
+{
+    const struct part_state *state = &w->executor->parts[i->part];
+    for (size_t b = state->block_count; b-- > 0;) {
+        const struct block_state *block = &state->blocks[b];
+        if (block->end_layer <= first || block->first_layer >= end)
+            continue;
+        if (b + 1 < state->block_count && block->end_layer <= end) {
+            struct charges again = recompute_block(w, state, block);
+            compute(w, i, OP_RECOMPUTE, &again);
+        }
+        struct charges piece =
+            piece_of(&state->passes[PASS_BACKWARD],
+                     block->first_layer > first ? block->first_layer : first,
+                     block->end_layer < end ? block->end_layer : end);
+        compute(w, i, OP_BACKWARD, &piece);
+        if (block->first_layer >= first)
+            free_stash(w, block->stash_bytes);
+    }
+}
+
+/* Bytes that are free after the last backward of a micro-batch. */
+static uint64_t spent_bytes(const struct part_state *state)
+{
+    const struct part_memory *memory = &state->memory;
+    if (state->block_count > 0)
+        return memory->input_bytes + memory->block_inputs_bytes + memory->logits_bytes;
+    return memory->stash_bytes + memory->logits_bytes;
 }
 
 /* In pieces, the numbers are made with the first one: nobody reads a piece's gradients
@@ -91,13 +164,24 @@ static void backward(struct walker *w, const struct instruction *i, enum pass pa
     const struct part_state *state = &x->parts[i->part];
     const struct part *part = &x->plan->parts[i->part];
     bool whole = i->end_layer == 0;
-    struct charges piece = whole ? state->passes[pass] : piece_of(&state->passes[pass], i);
-    if (x->training && (whole || i->end_layer == part->end_layer))
+    size_t first = whole ? part->first_layer : i->first_layer;
+    size_t end = whole ? part->end_layer : i->end_layer;
+    if (pass == PASS_BACKWARD_INPUT)
+        take_stash(w, state->memory.kept_gradients_bytes);
+    if (x->training && end == part->end_layer)
         trainer_backward(x->execution->trainer, i->part, run_micro_batch(w, i), numeric[pass]);
-    compute(w, i, &piece);
-    if (pass != PASS_BACKWARD_INPUT && (whole || i->first_layer == part->first_layer))
-        executor_release(x, w->processor, MEMORY_STASH,
-                         state->memory.stash_bytes + state->memory.logits_bytes);
+    if (state->block_count > 0) {
+        backward_blocks(w, i, first, end);
+    } else {
+        struct charges piece =
+            whole ? state->passes[pass] : piece_of(&state->passes[pass], first, end);
+        compute(w, i, i->operation, &piece);
+    }
+    if (pass == PASS_BACKWARD_INPUT || first != part->first_layer)
+        return;
+    free_stash(w, spent_bytes(state));
+    if (pass == PASS_BACKWARD_WEIGHT)
+        free_stash(w, state->memory.kept_gradients_bytes);
 }
 
 static void metric(struct walker *w, const char *name, double value)
@@ -161,7 +245,7 @@ static void update(struct walker *w, const struct instruction *i)
 {
     struct executor *x = w->executor;
     const struct part *part = &x->plan->parts[i->part];
-    compute(w, i, &x->parts[i->part].update);
+    compute(w, i, OP_UPDATE, &x->parts[i->part].update);
     if (x->training)
         trainer_update(x->execution->trainer, i->part, w->step);
     if (part->final_loss && x->training)
@@ -190,13 +274,15 @@ void execute_compute(struct walker *w, const struct instruction *i)
             trainer_load(x->execution->trainer, i->part, run_micro_batch(w, i));
         break;
     case OP_FORWARD:
-    case OP_RECOMPUTE:
         forward(w, i);
+        break;
+    case OP_RECOMPUTE:
+        recompute(w, i);
         break;
     case OP_LOSS:
         if (x->training)
             trainer_loss(x->execution->trainer, i->part, run_micro_batch(w, i));
-        compute(w, i, &state->loss);
+        compute(w, i, OP_LOSS, &state->loss);
         break;
     case OP_BACKWARD:
         backward(w, i, PASS_BACKWARD);

@@ -17,7 +17,8 @@
 enum operation {
     OP_LOAD,            /* a micro-batch of the data (and its labels) into a first part */
     OP_FORWARD,
-    OP_RECOMPUTE,       /* forward again, from the kept input */
+    OP_RECOMPUTE,       /* forward again, from the kept input; of a part that goes back
+                         * block by block, the last block, the others with BACKWARD */
     OP_LOSS,            /* loss of a head, and the gradient of its logits */
     OP_BACKWARD,
     OP_BACKWARD_INPUT,  /* only the gradient that goes back */
@@ -91,6 +92,14 @@ struct bucket {
     uint64_t first, count; /* scalars of the part's parameters */
 };
 
+/* What a part keeps of a micro-batch between its forward and its backward. */
+enum recompute {
+    RECOMPUTE_NONE,  /* all that backward reads */
+    RECOMPUTE_STAGE, /* its input: forward runs again before backward */
+    RECOMPUTE_BLOCKS /* its blocks' inputs: backward goes back block by block, each of which
+                      * runs forward again before its backward */
+};
+
 struct part {
     uint32_t copy, stage, processor;
     size_t first_layer, end_layer;
@@ -99,7 +108,8 @@ struct part {
     bool final_loss;         /* the copy's own output, whose loss is reported */
     bool gradient_in;        /* receives the gradient of what crosses out */
     bool gradient_out;       /* computes the gradient of what crosses in */
-    bool recompute;          /* keeps only its input between forward and backward */
+    enum recompute recompute;
+    bool split_backward;     /* BACKWARD_INPUT and BACKWARD_WEIGHT in place of BACKWARD */
     bool trains;             /* false: forward only */
     uint32_t slots;          /* micro-batches whose stash is held at once */
     uint32_t activation_in, activation_out; /* edges, or PLAN_NONE */
@@ -233,10 +243,16 @@ struct part_memory {
     uint64_t kept_input_bytes; /* of these, what backward reads */
     uint64_t stash_bytes;      /* all that is kept for backward, kept inputs included */
     uint64_t logits_bytes;     /* kept from forward to loss */
+    uint64_t kept_gradients_bytes; /* of activations, from BACKWARD_INPUT to its WEIGHT */
+    uint64_t block_inputs_bytes;   /* what its blocks hand to later ones of it */
     uint64_t workspace_bytes;  /* transient values and gradients, largest at once */
 };
 bool plan_part_memory(const struct plan *plan, const struct part *part,
                       struct part_memory *memory, struct error *error);
+/* What a block's backward reads besides what came into it or goes on to later blocks of
+ * the part. */
+bool plan_block_stash(const struct plan *plan, const struct part *part, size_t block,
+                      uint64_t *bytes, struct error *error);
 uint64_t plan_part_parameters(const struct plan *plan, const struct part *part);
 /* Buckets of a part (1 when it has no list). */
 size_t plan_bucket_count(const struct part *part);

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECKED_STEPS = 3 };
+enum { CHECKED_STEPS = 3 }; /* beyond what the programs look ahead */
 
 struct cursor {
-    size_t code;   /* 0 prologue, then CHECKED_STEPS bodies, then done */
+    uint64_t code; /* 0 prologue, then the checked steps' bodies, then done */
     size_t next;
     /* at a barrier or a collective */
     bool arrived;
@@ -32,6 +32,7 @@ struct meeting {
 
 struct checker {
     const struct plan *plan;
+    uint64_t steps;           /* checked */
     struct cursor *cursors;   /* a stream */
     struct queue *queues;     /* an edge */
     struct meeting *meetings;   /* a barrier */
@@ -43,14 +44,14 @@ struct checker {
 static const struct instruction *current(const struct checker *c, size_t stream)
 {
     struct cursor *cursor = &c->cursors[stream];
-    while (cursor->code <= CHECKED_STEPS) {
+    while (cursor->code <= c->steps) {
         const struct stream *s = &c->plan->streams[stream];
         const struct code *code = cursor->code == 0 ? &s->prologue : &s->body;
         uint64_t step = cursor->code == 0 ? 0 : cursor->code - 1;
         for (; cursor->next < code->count; cursor->next++) {
             struct instruction i = code->instructions[cursor->next];
             i.every = 0; /* rare ones are tried in every step */
-            if (plan_takes_place(c->plan, &i, step, CHECKED_STEPS))
+            if (plan_takes_place(c->plan, &i, step, c->steps))
                 return &code->instructions[cursor->next];
         }
         cursor->code++;
@@ -212,10 +213,30 @@ static bool walk(struct checker *c, struct error *error)
     return stuck(c, error) && left_over(c, error);
 }
 
+static uint64_t look_ahead(const struct code *code)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < code->count; i++)
+        most = code->instructions[i].micro_batch > most ? code->instructions[i].micro_batch
+                                                        : most;
+    return (uint64_t)most;
+}
+
+static uint64_t steps_to_check(const struct plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->stream_count; i++) {
+        uint64_t body = look_ahead(&plan->streams[i].body);
+        most = body > most ? body : most;
+    }
+    return CHECKED_STEPS + most / plan->micro_batches;
+}
+
 bool plan_check(const struct plan *plan, struct error *error)
 {
     struct checker c = {
         .plan = plan,
+        .steps = steps_to_check(plan),
         .cursors = checked_calloc(plan->stream_count, sizeof *c.cursors),
         .queues = checked_calloc(plan->edge_count, sizeof *c.queues),
         .meetings = checked_calloc(plan->barrier_count, sizeof *c.meetings),

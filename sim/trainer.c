@@ -79,6 +79,27 @@ static bool create_tensors(const struct trainer *t, uint32_t index, struct error
     return true;
 }
 
+static bool create_versions(const struct part *part, struct trainer_part *own,
+                            struct error *error)
+{
+    size_t count;
+    network_parameters(own->network, &count);
+    own->slot_version = checked_calloc(part->slots, sizeof *own->slot_version);
+    if (own->slot_version == NULL)
+        return error_memory(error, "weight versions");
+    if (part->weight_versions <= 1)
+        return true;
+    own->versions = checked_calloc(part->weight_versions - 1, sizeof *own->versions);
+    if (own->versions == NULL)
+        return error_memory(error, "weight versions");
+    for (uint32_t i = 0; i + 1 < part->weight_versions; i++) {
+        own->versions[i] = checked_calloc_aligned(count, sizeof **own->versions);
+        if (own->versions[i] == NULL)
+            return error_memory(error, "weight versions");
+    }
+    return true;
+}
+
 static bool create_part(struct trainer *t, uint32_t index, struct error *error)
 {
     const struct plan *plan = t->plan;
@@ -92,6 +113,7 @@ static bool create_part(struct trainer *t, uint32_t index, struct error *error)
         .slots = part->slots,
         .input_gradient = part->gradient_out,
         .training = true,
+        .split_backward = part->split_backward,
         .seed = copy_seed(t, &plan->copies[part->copy]),
     };
     own->network = network_create(&options, error);
@@ -106,7 +128,8 @@ static bool create_part(struct trainer *t, uint32_t index, struct error *error)
     if (own->optimizer_state == NULL || own->labels == NULL)
         return error_memory(error, "training state");
     find_seeds(t, part, own);
-    return create_tensors(t, index, error) && create_teachers(t, part, own, error);
+    return create_tensors(t, index, error) && create_teachers(t, part, own, error) &&
+           create_versions(part, own, error);
 }
 
 static bool create_evaluation(struct trainer *t, struct error *error)
@@ -162,6 +185,11 @@ void trainer_free(struct trainer *trainer)
              k++)
             free(own->teachers[k]);
         free(own->teachers);
+        for (uint32_t k = 0;
+             own->versions != NULL && k + 1 < trainer->plan->parts[i].weight_versions; k++)
+            free(own->versions[k]);
+        free(own->versions);
+        free(own->slot_version);
         free(own->optimizer_state);
         free(own->tensors);
         free(own->labels);
@@ -208,12 +236,39 @@ void trainer_load(struct trainer *t, uint32_t part, uint64_t micro_batch)
                          network_value(own->network, slot_of(t, part, micro_batch), 0), own->labels);
 }
 
+/* The weights that the forward of the slot's micro-batch has used. */
+static void use_version(struct trainer *t, uint32_t part, size_t slot)
+{
+    struct trainer_part *own = &t->parts[part];
+    uint64_t version = own->slot_version[slot];
+    bool newest = own->versions == NULL || version == own->version;
+    network_use_parameters(
+        own->network,
+        newest ? NULL
+               : own->versions[version % (t->plan->parts[part].weight_versions - 1)]);
+}
+
+/* Before an update: the weights become a former version. */
+static void keep_version(struct trainer *t, uint32_t part)
+{
+    struct trainer_part *own = &t->parts[part];
+    size_t count;
+    const scalar *parameters = network_parameters(own->network, &count);
+    if (own->versions != NULL)
+        memcpy(own->versions[own->version % (t->plan->parts[part].weight_versions - 1)],
+               parameters, count * sizeof *parameters);
+    own->version++;
+}
+
 void trainer_forward(struct trainer *t, uint32_t part, uint64_t micro_batch, bool again)
 {
     struct network *network = t->parts[part].network;
     size_t slot = slot_of(t, part, micro_batch);
     uint64_t step = micro_batch / t->plan->micro_batches, in_step;
     first_position(t, &t->plan->copies[t->plan->parts[part].copy], micro_batch, &in_step);
+    if (!again)
+        t->parts[part].slot_version[slot] = t->parts[part].version;
+    use_version(t, part, slot);
     if (again)
         network_recompute(network, slot, step, in_step);
     else
@@ -224,8 +279,9 @@ void trainer_backward(struct trainer *t, uint32_t part, uint64_t micro_batch,
                       enum backward_pass pass)
 {
     struct trainer_part *own = &t->parts[part];
-    network_backward(own->network, slot_of(t, part, micro_batch), pass, own->seeds,
-                     own->seed_count);
+    size_t slot = slot_of(t, part, micro_batch);
+    use_version(t, part, slot);
+    network_backward(own->network, slot, pass, own->seeds, own->seed_count);
 }
 
 void trainer_update(struct trainer *t, uint32_t part, uint64_t step)
@@ -233,6 +289,7 @@ void trainer_update(struct trainer *t, uint32_t part, uint64_t step)
     struct trainer_part *own = &t->parts[part];
     const struct copy *copy = &t->plan->copies[t->plan->parts[part].copy];
     scalar *parameters = network_parameters(own->network, NULL);
+    keep_version(t, part);
     if (own->tensor_count > 0)
         optimizer_update(&t->options.optimizer, step, t->options.steps, own->tensors,
                          own->tensor_count, parameters,

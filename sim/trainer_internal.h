@@ -14,6 +14,11 @@ struct trainer_part {
     size_t crossing_in[MODEL_MAX_CROSSING], crossing_in_count;
     size_t crossing_out[MODEL_MAX_CROSSING], crossing_out_count;
     size_t seeds[MODEL_MAX_CROSSING + 1], seed_count;
+    /* With weight stashing: former weights, version v at v % (versions - 1), and the
+     * version that the forward of each slot's micro-batch has used. */
+    scalar **versions;
+    uint64_t *slot_version;
+    uint64_t version; /* of the weights as they are now */
     double loss_sum;      /* over rows, of the step under way */
     double step_loss;     /* mean, of the step finished last */
 };

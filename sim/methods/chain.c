@@ -35,7 +35,7 @@ static struct part chain_part(const struct planner *planner, const struct chain 
         .final_loss = last,
         .gradient_in = chain->gradients && !last,
         .gradient_out = chain->gradients && stage > 0,
-        .recompute = chain->recompute,
+        .recompute = chain->recompute ? RECOMPUTE_STAGE : RECOMPUTE_NONE,
         .trains = true,
         .activation_in = PLAN_NONE,
         .activation_out = PLAN_NONE,
