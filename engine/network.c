@@ -221,6 +221,10 @@ static void run_forward(struct network *network, size_t slot, uint64_t step,
         if (layer->state_count > 0 && !again)
             call.state = network->state + network->layout.layers[i - first].state_offset;
         layer->kind->forward(layer, &call);
+        if (network->options.activations != NULL)
+            rounding_nearest(network->options.activations, call.output,
+                             network->options.batch *
+                                 (size_t)shape_count(&layer->output_shape));
     }
 }
 

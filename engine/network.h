@@ -4,6 +4,7 @@
 #define PODSIM_ENGINE_NETWORK_H
 
 #include "engine/model.h"
+#include "engine/rounding.h"
 
 struct network;
 
@@ -16,6 +17,7 @@ struct network_options {
     bool training;        /* false: forward only, no gradients, no stash */
     bool split_backward;  /* BACKWARD_INPUT and BACKWARD_WEIGHT will be called apart */
     uint64_t seed;        /* initial weights and dropout */
+    const struct rounding *activations; /* every output is rounded to it; NULL: none */
 };
 
 enum backward_pass { BACKWARD_ALL, BACKWARD_INPUT, BACKWARD_WEIGHT };

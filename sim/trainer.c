@@ -100,6 +100,42 @@ static bool create_versions(const struct part *part, struct trainer_part *own,
     return true;
 }
 
+/* What storing does to the weights that the part's optimiser updates. The draws belong to
+ * the copy's seed, the layer and the tensor, so that replicas and cuts agree. */
+static void store_weights(struct trainer *t, uint32_t index, uint64_t step)
+{
+    const struct rounding *format = emulated(t, t->plan->precision.weights);
+    const struct trainer_part *own = &t->parts[index];
+    size_t count = 0;
+    const struct network_tensor *tensors = network_tensors(own->network, &count);
+    scalar *parameters = network_parameters(own->network, NULL);
+    for (size_t i = 0; format != NULL && i < count; i++) {
+        const struct layer *layer =
+            &t->plan->model->layers[model_owner(t->plan->model, tensors[i].layer)];
+        const struct random_key key = {
+            .seed = copy_seed(t, &t->plan->copies[t->plan->parts[index].copy]),
+            .purpose = RANDOM_ROUNDING,
+            .a = (uint32_t)step,
+            .b = (uint64_t)layer->identity << 8 | tensors[i].tensor};
+        if (t->plan->precision.stochastic_rounding)
+            rounding_stochastic(format, parameters + tensors[i].offset, tensors[i].count, key,
+                                0);
+        else
+            rounding_nearest(format, parameters + tensors[i].offset, tensors[i].count);
+    }
+}
+
+/* Undoes the loss scale. */
+static void unscale(struct trainer *t, struct trainer_part *own)
+{
+    size_t count;
+    double scale = t->plan->precision.loss_scale;
+    network_parameters(own->network, &count);
+    scalar *gradients = network_parameter_gradients(own->network);
+    for (size_t i = 0; scale != 1 && i < count; i++)
+        gradients[i] = (scalar)((double)gradients[i] / scale);
+}
+
 static bool create_part(struct trainer *t, uint32_t index, struct error *error)
 {
     const struct plan *plan = t->plan;
@@ -115,10 +151,12 @@ static bool create_part(struct trainer *t, uint32_t index, struct error *error)
         .training = true,
         .split_backward = part->split_backward,
         .seed = copy_seed(t, &plan->copies[part->copy]),
+        .activations = emulated(t, plan->precision.activations),
     };
     own->network = network_create(&options, error);
     if (own->network == NULL)
         return false;
+    store_weights(t, index, 0);
     size_t parameters;
     network_parameters(own->network, &parameters);
     size_t words = (size_t)optimizer_state_words(&t->options.optimizer);
@@ -141,6 +179,7 @@ static bool create_evaluation(struct trainer *t, struct error *error)
         .end_layer = t->options.model->layer_count,
         .batch = t->evaluation_batch,
         .slots = 1,
+        .activations = emulated(t, t->plan->precision.activations),
     };
     t->evaluation = network_create(&options, error);
     if (t->evaluation == NULL)
@@ -290,10 +329,12 @@ void trainer_update(struct trainer *t, uint32_t part, uint64_t step)
     const struct copy *copy = &t->plan->copies[t->plan->parts[part].copy];
     scalar *parameters = network_parameters(own->network, NULL);
     keep_version(t, part);
+    unscale(t, own);
     if (own->tensor_count > 0)
         optimizer_update(&t->options.optimizer, step, t->options.steps, own->tensors,
                          own->tensor_count, parameters,
                          network_parameter_gradients(own->network), own->optimizer_state);
+    store_weights(t, part, step + 1);
     network_zero_gradients(own->network);
     double rows = (double)t->data->labels * (double)t->plan->batch / (double)copy->shards;
     own->step_loss = own->loss_sum / rows;

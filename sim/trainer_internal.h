@@ -56,4 +56,11 @@ static inline size_t slot_of(const struct trainer *t, uint32_t part, uint64_t mi
 void trainer_read_samples(struct trainer *trainer, uint32_t part, uint64_t micro_batch,
                           scalar *inputs, int32_t *labels);
 
+/* What values become in a format, where the experiment emulates them; NULL: nothing. */
+static inline const struct rounding *emulated(const struct trainer *t,
+                                              enum number_format format)
+{
+    return t->plan->precision.emulate ? number_format_rounding(format) : NULL;
+}
+
 #endif

@@ -30,7 +30,7 @@ void trainer_loss(struct trainer *t, uint32_t part, uint64_t micro_batch)
     size_t rows = rows_of(t->plan->model, p->logits_value) * (size_t)t->plan->micro_batch;
     const struct copy *copy = &t->plan->copies[p->copy];
     double batch = (double)t->plan->batch / (double)(copy->apart ? copy->shards : 1);
-    double scale = 1.0 / (batch * (double)t->data->labels);
+    double scale = t->plan->precision.loss_scale / (batch * (double)t->data->labels);
     scalar *logits = network_value(own->network, slot, p->logits_value);
     scalar *gradient = network_gradient(own->network, slot, p->logits_value);
     trainer_read_samples(t, part, micro_batch, NULL, own->labels);

@@ -54,7 +54,10 @@ void trainer_pack(struct trainer *t, uint32_t edge, uint64_t micro_batch, scalar
         copy_parameters(t, e->from_part, message, true);
         return;
     }
-    copy_message(t, edge, t->plan->edges[edge].from_part, micro_batch, message, true);
+    copy_message(t, edge, e->from_part, micro_batch, message, true);
+    const struct rounding *format = emulated(t, t->plan->precision.activations);
+    if (format != NULL)
+        rounding_nearest(format, message, (size_t)e->message_count);
 }
 
 static void unpack_predictions(struct trainer *t, uint32_t edge, const scalar *message)
@@ -92,7 +95,13 @@ static scalar *collective_array(struct trainer *t, const struct collective *c, u
 void trainer_pack_piece(struct trainer *t, const struct collective *c, uint32_t rank,
                         uint64_t first, uint64_t count, scalar *message)
 {
-    memcpy(message, collective_array(t, c, rank) + first, (size_t)count * sizeof *message);
+    /* Rounded in place, so that who sends and who receives hold the same. */
+    scalar *own = collective_array(t, c, rank) + first;
+    const struct rounding *format = emulated(
+        t, c->parameters ? t->plan->precision.weights : t->plan->precision.gradients);
+    if (format != NULL)
+        rounding_nearest(format, own, (size_t)count);
+    memcpy(message, own, (size_t)count * sizeof *message);
 }
 
 void trainer_unpack_piece(struct trainer *t, const struct collective *c, uint32_t rank,
