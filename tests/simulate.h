@@ -100,6 +100,7 @@ static inline void simulated_child(const struct experiment *e, const struct plan
     const struct execution execution = {.plan = plan,
                                         .platform = e->platform,
                                         .steps = e->steps,
+                                        .fidelity = e->fidelity,
                                         .evaluate_every = e->evaluate_every,
                                         .trainer = trainer,
                                         .sinks = sinks,
