@@ -98,7 +98,6 @@ static bool prepare(struct child *c, const struct dataset *dataset, const char *
     const struct trainer_options options = {.plan = c->plan,
                                             .model = e->model,
                                             .dataset = dataset,
-                                            .optimizer = e->setting.optimizer,
                                             .steps = e->steps,
                                             .seed = e->seed};
     c->trainer = trainer_create(&options, error);

@@ -62,6 +62,20 @@ double loss_cross_entropy(const scalar *logits, const int32_t *labels, size_t ro
     return sum;
 }
 
+static const struct loss_kind kinds[] = {
+    {"cross_entropy", loss_cross_entropy},
+};
+
+size_t loss_kind_count(void)
+{
+    return sizeof kinds / sizeof kinds[0];
+}
+
+const struct loss_kind *loss_kind_get(size_t index)
+{
+    return &kinds[index];
+}
+
 double loss_mean_square(const scalar *a, const scalar *b, size_t rows, size_t classes,
                         double scale, scalar *d_a)
 {

@@ -15,6 +15,17 @@
 double loss_cross_entropy(const scalar *logits, const int32_t *labels, size_t rows,
                           size_t classes, double smoothing, double scale, scalar *d_logits,
                           uint64_t *correct);
+/* The losses on labels that a head may have, one line each in the table of engine/loss.c;
+ * "cross_entropy" is the first. */
+struct loss_kind {
+    const char *name;
+    double (*compute)(const scalar *logits, const int32_t *labels, size_t rows,
+                      size_t classes, double smoothing, double scale, scalar *d_logits,
+                      uint64_t *correct);
+};
+size_t loss_kind_count(void);
+const struct loss_kind *loss_kind_get(size_t index);
+
 /* Mean over classes of (a - b)^2; b is constant. */
 double loss_mean_square(const scalar *a, const scalar *b, size_t rows, size_t classes,
                         double scale, scalar *d_a);

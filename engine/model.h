@@ -87,6 +87,10 @@ struct stash_size model_stash(const struct model *model, size_t first, size_t en
  * the end. The gradients of what crosses in count, except the model input's. */
 uint64_t model_transient_count(const struct model *model, size_t first, size_t end);
 
+/* Forward alone, where nothing is kept: what of the run's own values is alive at once.
+ * Values that cross in are not counted. */
+uint64_t model_forward_transient_count(const struct model *model, size_t first, size_t end);
+
 /* A set of values of one model, small enough for the stack. */
 struct value_set {
     uint64_t bits[MODEL_MAX_LAYERS / 64 + 1];
@@ -103,6 +107,14 @@ void model_gradient_values(const struct model *model, size_t first, size_t end,
  * in that set. */
 bool model_backward_wants_input(const struct model *model, size_t first, size_t end,
                                 size_t layer, bool input_gradient);
+
+/* The values of a run whose gradient backward from these seeds computes, the seeds among
+ * them: layer i takes part when value i + 1 is there. */
+void model_reached(const struct model *model, size_t first, size_t end, bool input_gradient,
+                   const size_t *seeds, size_t seed_count, struct value_set *reached);
+/* The values of a run that forward needs for these, themselves among them. */
+void model_needed(const struct model *model, size_t first, size_t end, const size_t *values,
+                  size_t count, struct value_set *needed);
 
 /* One past the last layer that uses a value; 0: none; SIZE_MAX: the model's output. */
 size_t model_used_until(const struct model *model, size_t value);

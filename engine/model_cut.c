@@ -188,3 +188,44 @@ uint64_t model_transient_count(const struct model *model, size_t first, size_t e
     uint64_t backward = backward_peak(model, first, end);
     return forward > backward ? forward : backward;
 }
+
+uint64_t model_forward_transient_count(const struct model *model, size_t first, size_t end)
+{
+    uint64_t alive = 0, peak = 0;
+    struct value_set made = {{0}};
+    for (size_t i = first; i < end; i++) {
+        value_set_add(&made, i + 1);
+        alive += value_count(model, i + 1);
+        peak = alive > peak ? alive : peak;
+        alive -= ending_inputs(model, first, end, i, &made);
+    }
+    return peak;
+}
+
+void model_reached(const struct model *model, size_t first, size_t end, bool input_gradient,
+                   const size_t *seeds, size_t seed_count, struct value_set *reached)
+{
+    struct value_set wants;
+    model_gradient_values(model, first, end, input_gradient, &wants);
+    memset(reached, 0, sizeof *reached);
+    for (size_t i = 0; i < seed_count; i++)
+        if (value_set_has(&wants, seeds[i]))
+            value_set_add(reached, seeds[i]);
+    for (size_t i = end; i-- > first;) {
+        const struct layer *layer = &model->layers[i];
+        for (size_t k = 0; value_set_has(reached, i + 1) && k < layer->input_count; k++)
+            if (value_set_has(&wants, layer->input[k]))
+                value_set_add(reached, layer->input[k]);
+    }
+}
+
+void model_needed(const struct model *model, size_t first, size_t end, const size_t *values,
+                  size_t count, struct value_set *needed)
+{
+    memset(needed, 0, sizeof *needed);
+    for (size_t i = 0; i < count; i++)
+        value_set_add(needed, values[i]);
+    for (size_t i = end; i-- > first;)
+        for (size_t k = 0; value_set_has(needed, i + 1) && k < model->layers[i].input_count; k++)
+            value_set_add(needed, model->layers[i].input[k]);
+}

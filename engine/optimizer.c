@@ -57,12 +57,24 @@ static bool read_kind(const struct json_at *at, struct optimizer_options *option
 static bool check_keys(const struct json_at *at, const struct optimizer_kind *kind,
                        struct error *error)
 {
-    const char *keys[16] = {"kind", "learning_rate", "weight_decay", "clip_norm",
-                            "schedule"};
-    size_t count = 5;
+    const char *keys[16] = {"kind",      "learning_rate", "weight_decay",
+                            "clip_norm", "schedule",      "weight_decay_schedule"};
+    size_t count = 6;
     for (size_t i = 0; i < kind->key_count && count < 16; i++)
         keys[count++] = kind->keys[i];
     return json_keys(at, keys, count, error);
+}
+
+static bool read_weight_decays(const struct json_at *at, struct optimizer_options *options,
+                               struct error *error)
+{
+    struct json_at list;
+    if (!json_optional(at, "weight_decay_schedule", &list))
+        return true;
+    if (options->weight_decay_count > 0)
+        return json_fail(&list, error,
+                         "cannot be used beside the schedule's \"weight_decay_after\"");
+    return optimizer_weight_decays_read(&list, options, error);
 }
 
 bool optimizer_read(const struct json_at *at, struct optimizer_options *options,
@@ -79,7 +91,8 @@ bool optimizer_read(const struct json_at *at, struct optimizer_options *options,
            json_read_number(at, "weight_decay", 0, 1, &options->weight_decay, error) &&
            json_read_number(at, "clip_norm", 0, INFINITY, &options->clip_norm, error) &&
            (!json_optional(at, "schedule", &schedule) ||
-            optimizer_schedule_read(&schedule, options, error));
+            optimizer_schedule_read(&schedule, options, error)) &&
+           read_weight_decays(at, options, error);
 }
 
 const char *optimizer_name(const struct optimizer_options *options)

@@ -24,9 +24,10 @@ struct optimizer_options {
     uint64_t decay_steps[OPTIMIZER_MAX_DECAYS]; /* of schedule "step" */
     size_t decay_count;
     double decay_factor;
-    /* Weight decay after decay i (Sodhani et al. 2020 lower it with the rate). */
-    double weight_decay_after[OPTIMIZER_MAX_DECAYS];
-    bool weight_decay_changes;
+    /* Weight decay from step i of these on (Sodhani et al. 2020 lower it with the rate). */
+    uint64_t weight_decay_steps[OPTIMIZER_MAX_DECAYS];
+    double weight_decay_values[OPTIMIZER_MAX_DECAYS];
+    size_t weight_decay_count;
 };
 
 /* Reads the "optimizer" object of an experiment, or a kind's name (defaults: sgd,
@@ -45,6 +46,12 @@ const char *optimizer_kind_name(size_t index);
 double optimizer_learning_rate(const struct optimizer_options *options, uint64_t step,
                                uint64_t total_steps);
 double optimizer_weight_decay(const struct optimizer_options *options, uint64_t step);
+/* A list of [step, weight decay] pairs, steps ascending. */
+bool optimizer_weight_decays_read(const struct json_at *list, struct optimizer_options *options,
+                                  struct error *error);
+/* For several updates a step: from now on the options' schedules count updates, and go
+ * through what they went through a step in as many. */
+void optimizer_count_updates(struct optimizer_options *options, uint64_t updates_per_step);
 /* One update, step counted from 0. state: optimizer_state_words * n scalars, zero before
  * step 0, laid out word-major ([word][n], n = end of the last tensor). tensors give
  * offsets into parameters and gradients. */

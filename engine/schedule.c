@@ -1,5 +1,6 @@
 /* Learning-rate schedules: a factor on the learning rate by step. All begin with
  * warmup_steps of linear growth, the last of which has the full rate. */
+#include "base/checked.h"
 #include "engine/json_name.h"
 #include "engine/optimizers/kinds.h"
 
@@ -85,9 +86,26 @@ double optimizer_learning_rate(const struct optimizer_options *options, uint64_t
 
 double optimizer_weight_decay(const struct optimizer_options *options, uint64_t step)
 {
-    size_t done = decays_done(options, step);
-    return options->weight_decay_changes && done > 0 ? options->weight_decay_after[done - 1]
-                                                     : options->weight_decay;
+    size_t done = 0;
+    while (done < options->weight_decay_count && step >= options->weight_decay_steps[done])
+        done++;
+    return done > 0 ? options->weight_decay_values[done - 1] : options->weight_decay;
+}
+
+static uint64_t times(uint64_t steps, uint64_t updates)
+{
+    uint64_t product;
+    return checked_multiply(steps, updates, &product) ? product : UINT64_MAX;
+}
+
+void optimizer_count_updates(struct optimizer_options *options, uint64_t updates_per_step)
+{
+    options->warmup_steps = times(options->warmup_steps, updates_per_step);
+    for (size_t i = 0; i < options->decay_count; i++)
+        options->decay_steps[i] = times(options->decay_steps[i], updates_per_step);
+    for (size_t i = 0; i < options->weight_decay_count; i++)
+        options->weight_decay_steps[i] =
+            times(options->weight_decay_steps[i], updates_per_step);
 }
 
 static bool read_decay_steps(const struct json_at *at, struct optimizer_options *options,
@@ -112,16 +130,41 @@ static bool read_weight_decays(const struct json_at *at, struct optimizer_option
                                struct error *error)
 {
     struct json_at list, element;
-    options->weight_decay_changes = json_optional(at, "weight_decay_after", &list);
-    if (!options->weight_decay_changes)
+    if (!json_optional(at, "weight_decay_after", &list))
         return true;
     if (json_length(&list) != options->decay_count)
         return json_fail(&list, error, "must be a list of %zu numbers, one a decay step",
                          options->decay_count);
-    for (size_t i = 0; i < options->decay_count; i++)
+    options->weight_decay_count = options->decay_count;
+    for (size_t i = 0; i < options->decay_count; i++) {
+        options->weight_decay_steps[i] = options->decay_steps[i];
         if (!json_element(&list, i, &element) ||
-            !json_number(&element, 0, 1, &options->weight_decay_after[i], error))
+            !json_number(&element, 0, 1, &options->weight_decay_values[i], error))
             return false;
+    }
+    return true;
+}
+
+bool optimizer_weight_decays_read(const struct json_at *list, struct optimizer_options *options,
+                                  struct error *error)
+{
+    struct json_at pair, step, value;
+    size_t count = json_length(list);
+    if (!json_is_array(list) || count == 0 || count > OPTIMIZER_MAX_DECAYS)
+        return json_fail(list, error, "must be a list of 1 to %d pairs [step, weight decay]",
+                         OPTIMIZER_MAX_DECAYS);
+    options->weight_decay_count = count;
+    for (size_t i = 0; i < count; i++) {
+        json_element(list, i, &pair);
+        if (!json_is_array(&pair) || json_length(&pair) != 2)
+            return json_fail(&pair, error, "must be a pair [step, weight decay]");
+        json_element(&pair, 0, &step);
+        json_element(&pair, 1, &value);
+        if (!json_u64(&step, i == 0 ? 0 : options->weight_decay_steps[i - 1] + 1, UINT64_MAX,
+                      &options->weight_decay_steps[i], error) ||
+            !json_number(&value, 0, 1, &options->weight_decay_values[i], error))
+            return false;
+    }
     return true;
 }
 

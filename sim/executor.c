@@ -170,6 +170,15 @@ static bool spawn_walkers(struct executor *x, struct error *error)
     return true;
 }
 
+static void change_memory(struct executor *x, bool take, uint32_t processor,
+                          enum memory_category category, uint64_t bytes)
+{
+    if (take)
+        executor_allocate(x, processor, category, bytes);
+    else
+        executor_release(x, processor, category, bytes);
+}
+
 /* Weights, gradients, optimiser state and workspace are there from start to end. */
 static void resident_memory(struct executor *x, bool take)
 {
@@ -180,16 +189,15 @@ static void resident_memory(struct executor *x, bool take)
             uint64_t bytes;
         } needs[] = {{MEMORY_WEIGHTS, m->weights_bytes},
                      {MEMORY_GRADIENTS, m->gradients_bytes},
-                     {MEMORY_OPTIMIZER, m->optimizer_bytes},
-                     {MEMORY_WORKSPACE, m->workspace_bytes}};
-        for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
-            uint32_t processor = x->plan->parts[p].processor;
-            if (take)
-                executor_allocate(x, processor, needs[i].category, needs[i].bytes);
-            else
-                executor_release(x, processor, needs[i].category, needs[i].bytes);
-        }
+                     {MEMORY_OPTIMIZER, m->optimizer_bytes}};
+        uint32_t processor = x->plan->parts[p].processor;
+        for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+            change_memory(x, take, processor, needs[i].category, needs[i].bytes);
+        if (m->workspace_bytes > x->workspace_bytes[processor])
+            x->workspace_bytes[processor] = m->workspace_bytes;
     }
+    for (uint32_t i = 0; i < x->plan->processor_count && !x->failed; i++)
+        change_memory(x, take, i, MEMORY_WORKSPACE, x->workspace_bytes[i]);
 }
 
 /* The first stream that did not finish; one whose processor failed goes before others. */
@@ -306,19 +314,21 @@ bool execute(const struct execution *execution, struct execution_result *result,
                                   error) &&
                 charges_create(&x, error) && edges_create(&x, error) &&
                 feeds_create(&x, error) &&
-                barriers_create(&x, error);
+                barriers_create(&x, error) && bundles_create(&x, error);
     if (done) {
         x.occupancy = occupancy_create(platform_processor_count(execution->platform), error);
         if (execution->trainer == NULL && execution->fidelity != FIDELITY_MESSAGE &&
             !trouble_any(execution->platform))
             x.steady = steady_create(execution->plan, error);
         x.ledger = ledger_create(execution->header, error);
-        x.steps = checked_calloc(execution->header->processor_count, sizeof *x.steps);
-        if (x.steps == NULL)
+        size_t processors = execution->header->processor_count;
+        x.steps = checked_calloc(processors, sizeof *x.steps);
+        x.workspace_bytes = checked_calloc(processors, sizeof *x.workspace_bytes);
+        bool counts = x.steps != NULL && x.workspace_bytes != NULL;
+        if (!counts)
             error_memory(error, "processors");
-        x.machine = x.occupancy != NULL && x.ledger != NULL && x.steps != NULL
-                        ? make_machine(&x, error)
-                        : NULL;
+        x.machine = x.occupancy != NULL && x.ledger != NULL && counts ? make_machine(&x, error)
+                                                                     : NULL;
         done = x.machine != NULL && trouble_spawn(&x, error) && feeds_spawn(&x, error) &&
                spawn_walkers(&x, error) &&
                run(&x, result, error);
@@ -327,11 +337,13 @@ bool execute(const struct execution *execution, struct execution_result *result,
         gate_free(x.walkers[i].gate);
     free(x.walkers);
     free(x.steps);
+    free(x.workspace_bytes);
     steady_free(x.steady);
     machine_free(x.machine);
     ledger_free(x.ledger);
     occupancy_free(x.occupancy);
     feeds_free(&x);
+    bundles_free(&x);
     barriers_free(&x);
     result->edges_alone = x.alone.edges_alone;
     result->collectives_alone = x.alone.collectives_alone;

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool add_charge(struct charges *charges, uint32_t layer, const struct pass_cost *cost)
 {
@@ -16,20 +17,40 @@ static bool add_charge(struct charges *charges, uint32_t layer, const struct pas
 
 static bool layer_charge(const struct plan *plan, const struct part *part,
                          const struct processor *processor, enum pass pass, size_t layer,
-                         struct charges *charges, struct error *error)
+                         bool gradient_out, struct charges *charges, struct error *error)
 {
     bool wants_input = model_backward_wants_input(plan->model, part->first_layer,
-                                                  part->end_layer, layer, part->gradient_out);
+                                                  part->end_layer, layer, gradient_out);
     struct pass_cost cost;
     return cost_layer(&plan->model->layers[layer], pass, wants_input, plan->micro_batch,
                       &plan->precision, processor, &cost, error) &&
            add_charge(charges, (uint32_t)layer, &cost);
 }
 
+/* The outputs of the layers that a pass computes: forward all, unless nothing is trained
+ * and nobody wants a head; backward those that its seeds reach. */
+static void computed(const struct plan *plan, const struct part *part, enum pass pass,
+                     bool received, struct value_set *values)
+{
+    const struct model *model = plan->model;
+    size_t seeds[MODEL_MAX_CROSSING + 1];
+    memset(values, 0xff, sizeof *values);
+    if (pass != PASS_FORWARD && pass != PASS_RECOMPUTE) {
+        size_t count = plan_part_seeds(plan, part, received, seeds);
+        model_reached(model, part->first_layer, part->end_layer,
+                      part->gradient_out && !received, seeds, count, values);
+    } else if (!part->trains) {
+        size_t count = model_crossing(model, part->end_layer, seeds);
+        model_needed(model, part->first_layer, part->end_layer, seeds, count, values);
+    }
+}
+
 static bool pass_charges(const struct plan *plan, const struct part *part,
-                         const struct processor *processor, enum pass pass,
+                         const struct processor *processor, enum pass pass, bool received,
                          struct charges *charges, struct error *error)
 {
+    struct value_set values;
+    computed(plan, part, pass, received, &values);
     size_t layers = part->end_layer - part->first_layer;
     charges->items = checked_calloc(layers, sizeof *charges->items);
     if (charges->items == NULL)
@@ -37,7 +58,9 @@ static bool pass_charges(const struct plan *plan, const struct part *part,
     for (size_t i = 0; i < layers; i++) {
         bool forward = pass == PASS_FORWARD || pass == PASS_RECOMPUTE;
         size_t layer = forward ? part->first_layer + i : part->end_layer - 1 - i;
-        if (!layer_charge(plan, part, processor, pass, layer, charges, error))
+        if (value_set_has(&values, layer + 1) &&
+            !layer_charge(plan, part, processor, pass, layer,
+                          part->gradient_out && !received, charges, error))
             return false;
     }
     return true;
@@ -52,9 +75,10 @@ static bool single_charge(struct charges *charges, const struct pass_cost *cost,
     return add_charge(charges, EVENT_NONE, cost);
 }
 
-static bool loss_charge(const struct plan *plan, const struct part *part,
-                        const struct processor *processor, struct charges *charges,
-                        struct error *error)
+/* By the number of teachers, 0 to all. */
+static bool loss_charges(const struct plan *plan, const struct part *part,
+                         const struct processor *processor, struct charges **losses,
+                         struct error *error)
 {
     if (!part->has_loss)
         return true;
@@ -64,9 +88,14 @@ static bool loss_charge(const struct plan *plan, const struct part *part,
     struct pass_cost cost;
     if (!checked_multiply(shape_count(logits) / classes, plan->micro_batch, &rows))
         return error_set(error, STATUS_BAD_INPUT, "loss: more than 2^64 rows");
-    return cost_loss(rows, classes, part->teacher_count, &plan->precision, processor, &cost,
-                     error) &&
-           single_charge(charges, &cost, error);
+    *losses = checked_calloc(part->teacher_count + 1, sizeof **losses);
+    if (*losses == NULL)
+        return error_memory(error, "charges");
+    for (size_t i = 0; i <= part->teacher_count; i++)
+        if (!cost_loss(rows, classes, i, &plan->precision, processor, &cost, error) ||
+            !single_charge(&(*losses)[i], &cost, error))
+            return false;
+    return true;
 }
 
 static bool list_blocks(const struct plan *plan, const struct part *part,
@@ -102,11 +131,15 @@ static bool part_charges(struct executor *x, uint32_t index, struct error *error
     struct pass_cost update;
     for (int pass = 0; pass < PASS_COUNT; pass++)
         if (state->uses[pass] &&
-            !pass_charges(plan, part, processor, (enum pass)pass, &state->passes[pass], error))
+            !pass_charges(plan, part, processor, (enum pass)pass, false, &state->passes[pass],
+                          error))
             return false;
+    if (part->gradient_apart && !pass_charges(plan, part, processor, PASS_BACKWARD, true,
+                                              &state->received, error))
+        return false;
     return plan_part_memory(plan, part, &state->memory, error) &&
            list_blocks(plan, part, state, error) &&
-           loss_charge(plan, part, processor, &state->loss, error) &&
+           loss_charges(plan, part, processor, &state->losses, error) &&
            cost_update(plan_shard_parameters(plan, part), plan->optimizer_flops,
                        plan->optimizer_words, &plan->precision, processor, &update, error) &&
            single_charge(&state->update, &update, error);
@@ -160,7 +193,11 @@ void charges_free(struct executor *x)
         for (int pass = 0; pass < PASS_COUNT; pass++)
             free(x->parts[i].passes[pass].items);
         free(x->parts[i].blocks);
-        free(x->parts[i].loss.items);
+        for (size_t k = 0; x->parts[i].losses != NULL && k <= x->plan->parts[i].teacher_count;
+             k++)
+            free(x->parts[i].losses[k].items);
+        free(x->parts[i].losses);
+        free(x->parts[i].received.items);
         free(x->parts[i].update.items);
     }
     free(x->parts);

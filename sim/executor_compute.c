@@ -86,6 +86,8 @@ static void forward(struct walker *w, const struct instruction *i)
     const struct part_state *state = &w->executor->parts[i->part];
     const struct part_memory *memory = &state->memory;
     enum recompute recompute = w->executor->plan->parts[i->part].recompute;
+    if (executor_idle(w->executor, i->part))
+        return;
     if (recompute == RECOMPUTE_NONE)
         take_stash(w, kept_bytes(memory));
     else if (recompute == RECOMPUTE_BLOCKS)
@@ -179,12 +181,33 @@ static void backward(struct walker *w, const struct instruction *i, enum pass pa
     }
     if (pass == PASS_BACKWARD_INPUT || first != part->first_layer)
         return;
-    free_stash(w, spent_bytes(state));
+    free_stash(w, part->gradient_apart ? state->memory.logits_bytes : spent_bytes(state));
     if (pass == PASS_BACKWARD_WEIGHT)
         free_stash(w, state->memory.kept_gradients_bytes);
 }
 
-static void metric(struct walker *w, const char *name, double value)
+/* After the own loss's backward: what both have read goes. */
+static void backward_received(struct walker *w, const struct instruction *i)
+{
+    struct executor *x = w->executor;
+    const struct part_state *state = &x->parts[i->part];
+    if (x->training)
+        trainer_backward_received(x->execution->trainer, i->part, run_micro_batch(w, i));
+    compute(w, i, i->operation, &state->received);
+    free_stash(w, state->memory.stash_bytes);
+}
+
+static void loss(struct walker *w, const struct instruction *i)
+{
+    struct executor *x = w->executor;
+    struct part_state *state = &x->parts[i->part];
+    if (x->training)
+        trainer_loss(x->execution->trainer, i->part, run_micro_batch(w, i));
+    compute(w, i, OP_LOSS, &state->losses[state->present]);
+    state->present = 0;
+}
+
+void executor_metric(struct walker *w, const char *name, double value)
 {
     double now_s = machine_now_s();
     struct event event = {.kind = EVENT_METRIC,
@@ -199,14 +222,14 @@ static void metric(struct walker *w, const char *name, double value)
     executor_emit(w->executor, &event);
 }
 
-/* Updates that all parts of a copy have done. */
+/* Steps whose updates all parts of a copy have done. */
 static uint64_t copy_updates(const struct executor *x, const struct copy *copy)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t p = copy->first_part; p < copy->end_part; p++)
-        if (x->parts[p].updates < least)
+        if (x->plan->parts[p].trains && x->parts[p].updates < least)
             least = x->parts[p].updates;
-    return least;
+    return least / x->plan->updates;
 }
 
 static void evaluate(struct walker *w, uint32_t copy, uint64_t done)
@@ -219,8 +242,8 @@ static void evaluate(struct walker *w, uint32_t copy, uint64_t done)
         return;
     struct evaluation evaluation;
     trainer_evaluate(execution->trainer, copy, &evaluation);
-    metric(w, "accuracy", evaluation.accuracy);
-    metric(w, "test loss", evaluation.loss);
+    executor_metric(w, "accuracy", evaluation.accuracy);
+    executor_metric(w, "test loss", evaluation.loss);
 }
 
 /* The part's weights are those of the next step: tells of it when that goes for the whole
@@ -245,11 +268,13 @@ static void update(struct walker *w, const struct instruction *i)
 {
     struct executor *x = w->executor;
     const struct part *part = &x->plan->parts[i->part];
+    const uint64_t updates = x->plan->updates;
+    uint64_t number = run_micro_batch(w, i) / (x->plan->micro_batches / updates);
     compute(w, i, OP_UPDATE, &x->parts[i->part].update);
     if (x->training)
-        trainer_update(x->execution->trainer, i->part, w->step);
-    if (part->final_loss && x->training)
-        metric(w, "loss", trainer_step_loss(x->execution->trainer, i->part));
+        trainer_update(x->execution->trainer, i->part, number);
+    if (part->final_loss && x->training && (number + 1) % updates == 0)
+        executor_metric(w, "loss", trainer_step_loss(x->execution->trainer, i->part));
     bool gathers = part->gather_every <= 1 || (w->step + 1) % part->gather_every == 0;
     x->parts[i->part].gathers_left = gathers ? part->gather_count : 0;
     if (x->parts[i->part].gathers_left == 0)
@@ -266,9 +291,10 @@ void execute_gathered(struct walker *w, uint32_t part)
 void execute_compute(struct walker *w, const struct instruction *i)
 {
     struct executor *x = w->executor;
-    const struct part_state *state = &x->parts[i->part];
     switch (i->operation) {
     case OP_LOAD:
+        if (executor_idle(x, i->part))
+            break;
         feed_load(w, i->part);
         if (x->training)
             trainer_load(x->execution->trainer, i->part, run_micro_batch(w, i));
@@ -280,9 +306,7 @@ void execute_compute(struct walker *w, const struct instruction *i)
         recompute(w, i);
         break;
     case OP_LOSS:
-        if (x->training)
-            trainer_loss(x->execution->trainer, i->part, run_micro_batch(w, i));
-        compute(w, i, OP_LOSS, &state->loss);
+        loss(w, i);
         break;
     case OP_BACKWARD:
         backward(w, i, PASS_BACKWARD);
@@ -292,6 +316,9 @@ void execute_compute(struct walker *w, const struct instruction *i)
         break;
     case OP_BACKWARD_WEIGHT:
         backward(w, i, PASS_BACKWARD_WEIGHT);
+        break;
+    case OP_BACKWARD_RECEIVED:
+        backward_received(w, i);
         break;
     case OP_UPDATE:
         update(w, i);

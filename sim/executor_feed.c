@@ -1,5 +1,5 @@
 /* Training data comes from the host, where the platform has one: an actor for every part
- * that loads sends its micro-batches over the host's links, up to FEED_AHEAD ahead of
+ * that loads (a teacher reads what lies there for its pupil) sends its micro-batches over the host's links, up to FEED_AHEAD ahead of
  * need, beside whatever the processor does. Without a host, data is free. */
 #include "sim/executor_internal.h"
 
@@ -18,7 +18,7 @@ bool feeds_create(struct executor *x, struct error *error)
     if (x->feeds == NULL)
         return error_memory(error, "feeds");
     for (uint32_t p = 0; p < plan->part_count; p++)
-        if (plan->parts[p].activation_in == PLAN_NONE) {
+        if (plan->parts[p].activation_in == PLAN_NONE && !plan->parts[p].teacher) {
             x->feeds[x->feed_count] = (struct feed){.executor = x, .part = p};
             x->parts[p].feed = &x->feeds[x->feed_count++];
         }

@@ -47,7 +47,14 @@ struct part_state {
     size_t block_count;
     bool uses[PASS_COUNT];             /* some instruction asks for this pass */
     struct charges passes[PASS_COUNT]; /* backward ones in backward order */
-    struct charges loss, update;
+    struct charges received;           /* backward of what came in alone */
+    struct charges *losses;            /* by the number of teachers that have spoken */
+    struct charges update;
+    size_t present;    /* such teachers, of the micro-batch under way */
+    /* A teacher's weights: checkpoints so far up to the one that it has, and the one that
+     * the stage before computed with. 0: none has come. */
+    uint64_t version, asked;
+    uint64_t version_step; /* the step after which they were sent */
     uint64_t updates;  /* done, their gathers included */
     size_t gathers_left; /* of the update under way */
 };
@@ -55,6 +62,13 @@ struct part_state {
 /* What is known of a message besides its scalars. */
 struct letter {
     uint64_t step, micro_batch, bytes;
+    uint64_t version; /* of the weights that made it, when a teacher's; else 1 */
+};
+
+struct bundle_state {
+    bool *goes; /* by the number of the checkpoint that might go, as far as decided */
+    size_t decided, capacity;
+    uint64_t started; /* that do */
 };
 
 struct edge_state {
@@ -109,6 +123,7 @@ struct executor {
     struct edge_state *edges;
     struct feed *feeds;
     size_t feed_count;
+    struct bundle_state *bundles;
     struct barrier_state *barriers;
     struct meeting_state *meetings; /* a collective */
     struct steady *steady;  /* NULL: every step is simulated */
@@ -116,6 +131,7 @@ struct executor {
     struct fidelity_map alone;
     struct walker *walkers; /* one a stream, then one an edge */
     uint64_t *steps;        /* a processor: the step that its main stream is in */
+    uint64_t *workspace_bytes; /* a processor: of its largest part; one computes at a time */
     bool troubled;          /* the platform file has trouble in it */
     bool training;          /* a trainer is there and memory has sufficed so far */
     bool failed;
@@ -137,6 +153,7 @@ void charges_free(struct executor *x);
 
 /* executor_compute.c: forward, backward, loss, update and load of one instruction. */
 void execute_compute(struct walker *w, const struct instruction *instruction);
+void executor_metric(struct walker *w, const char *name, double value);
 
 /* After a collective of a part's parameters: the last one completes the update. */
 void execute_gathered(struct walker *w, uint32_t part);
@@ -146,7 +163,6 @@ bool edges_create(struct executor *x, struct error *error);
 void edges_free(struct executor *x);
 void execute_send(struct walker *w, const struct instruction *instruction);
 void execute_receive(struct walker *w, const struct instruction *instruction);
-void execute_poll(struct walker *w, const struct instruction *instruction);
 /* Messages still under way when all streams are done are given up. */
 void edges_settle(struct executor *x);
 void carry_messages(void *walker); /* a carrier's whole life */
@@ -157,6 +173,15 @@ void message_dispatch(struct walker *w, uint32_t edge, uint64_t number);
 /* Waits for the next message and gives its number; message_end takes it out. */
 uint64_t message_await(struct walker *w, uint32_t edge);
 void message_end(struct walker *w, uint32_t edge);
+
+/* executor_checkpoint.c: weights that travel in the background, and who uses them. */
+bool bundles_create(struct executor *x, struct error *error);
+void bundles_free(struct executor *x);
+/* Whether this checkpoint is sent; false also on failure. */
+bool checkpoint_goes(struct walker *w, const struct instruction *instruction);
+void execute_poll(struct walker *w, const struct instruction *instruction);
+/* A teacher that has no weights yet: it does nothing, and says so to the next. */
+bool executor_idle(const struct executor *x, uint32_t part);
 
 /* executor_feed.c */
 bool feeds_create(struct executor *x, struct error *error);

@@ -218,12 +218,18 @@ void message_end(struct walker *w, uint32_t index)
 void execute_send(struct walker *w, const struct instruction *i)
 {
     struct executor *x = w->executor;
+    const struct edge *edge = &x->plan->edges[i->target];
     uint64_t micro_batch = run_micro_batch(w, i);
-    const struct letter letter = {.step = micro_batch / x->plan->micro_batches,
-                                  .micro_batch = micro_batch % x->plan->micro_batches,
-                                  .bytes = x->plan->edges[i->target].message_bytes};
+    if (edge->bundle != PLAN_NONE && !checkpoint_goes(w, i))
+        return;
+    bool idle = executor_idle(x, i->part);
+    const struct letter letter = {
+        .step = micro_batch / x->plan->micro_batches,
+        .micro_batch = micro_batch % x->plan->micro_batches,
+        .bytes = idle ? 0 : edge->message_bytes,
+        .version = x->plan->parts[i->part].teacher ? x->parts[i->part].version : 1};
     uint64_t number = message_begin(w, i->target, &letter);
-    if (x->training)
+    if (x->training && !idle)
         trainer_pack(x->execution->trainer, i->target, micro_batch,
                      message_at(x, i->target, number));
     message_dispatch(w, i->target, number);
@@ -236,24 +242,16 @@ void execute_receive(struct walker *w, const struct instruction *i)
     struct executor *x = w->executor;
     const struct edge *edge = &x->plan->edges[i->target];
     uint64_t number = message_await(w, i->target);
-    if (x->training)
+    const struct letter letter = x->edges[i->target].letters[number % edge->capacity];
+    x->parts[i->part].asked = letter.version;
+    if (x->training && letter.version > 0)
         trainer_unpack(x->execution->trainer, i->target, run_micro_batch(w, i),
                        message_at(x, i->target, number));
     message_end(w, i->target);
     if (edge->payload == PAYLOAD_ACTIVATIONS)
-        executor_allocate(x, w->processor, MEMORY_STASH, edge->message_bytes);
-}
-
-void execute_poll(struct walker *w, const struct instruction *i)
-{
-    struct executor *x = w->executor;
-    struct edge_state *state = &x->edges[i->target];
-    while (state->received < state->arrived) {
-        if (x->training && state->received + 1 == state->arrived)
-            trainer_unpack(x->execution->trainer, i->target, run_micro_batch(w, i),
-                           message_at(x, i->target, state->received));
-        message_end(w, i->target);
-    }
+        executor_allocate(x, w->processor, MEMORY_STASH, letter.bytes);
+    if (edge->payload == PAYLOAD_PREDICTIONS && letter.version > 0)
+        x->parts[i->part].present++;
 }
 
 void edges_settle(struct executor *x)

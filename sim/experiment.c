@@ -10,7 +10,7 @@
 static const char *const keys[] = {
     "name",  "model",     "data",    "platform",       "precision",       "batch",
     "micro_batch", "steps", "seed",  "optimizer",      "methods",         "evaluate_every",
-    "target_accuracy", "trace_steps", "numerics", "fidelity",
+    "target_accuracy", "trace_steps", "numerics", "fidelity", "label_smoothing",
 };
 
 static bool read_data(struct json_at *root, struct experiment *e, struct error *error)
@@ -166,7 +166,8 @@ static bool read_sizes(struct json_at *root, struct experiment *e, struct error 
         !json_read_u64(root, "steps", 1, most, &e->steps, error) ||
         !json_read_u64(root, "seed", 0, most, &e->seed, error) ||
         !json_read_u64(root, "trace_steps", 0, most, &e->trace_steps, error) ||
-        !json_read_number(root, "target_accuracy", 0, 1, &e->target_accuracy, error))
+        !json_read_number(root, "target_accuracy", 0, 1, &e->target_accuracy, error) ||
+        !json_read_number(root, "label_smoothing", 0, 1, &e->setting.label_smoothing, error))
         return false;
     e->evaluate_every = e->steps < 20 ? 1 : e->steps / 20;
     if (!json_read_u64(root, "evaluate_every", 0, most, &e->evaluate_every, error))

@@ -18,7 +18,8 @@ struct owned_header {
 /* Parts that load samples from the host: an edge each, after the plan's. */
 static bool fed(const struct plan *plan, const struct platform *platform, size_t part)
 {
-    return platform_has_host(platform) && plan->parts[part].activation_in == PLAN_NONE;
+    return platform_has_host(platform) && plan->parts[part].activation_in == PLAN_NONE &&
+           !plan->parts[part].teacher;
 }
 
 static size_t edge_count(const struct plan *plan, const struct platform *platform)

@@ -27,6 +27,7 @@ struct setting {
     struct precision precision;
     uint64_t batch, micro_batch;
     struct optimizer_options optimizer;
+    double label_smoothing;
 };
 
 /* A plan under construction. */

@@ -10,6 +10,7 @@ enum { PARTITION_MAX_STAGES = 4096 };
 struct stages {
     size_t count;
     uint64_t *blocks; /* NULL: cut by cost; else `count` block counts */
+    size_t every;     /* > 1: ends are whole multiples of so many blocks, or the last block */
 };
 
 bool stages_read(const struct json_at *object, size_t fallback, struct stages *stages,

@@ -17,6 +17,7 @@ const char *operation_name(enum operation operation)
         [OP_BACKWARD] = "backward",
         [OP_BACKWARD_INPUT] = "backward input",
         [OP_BACKWARD_WEIGHT] = "backward weight",
+        [OP_BACKWARD_RECEIVED] = "backward received",
         [OP_SEND] = "send",
         [OP_RECEIVE] = "receive",
         [OP_POLL] = "poll",
@@ -43,6 +44,8 @@ struct plan *plan_create(const char *name, const char *kind, struct error *error
     }
     snprintf(plan->name, sizeof plan->name, "%s", name);
     plan->kind = kind;
+    plan->updates = 1;
+    optimizer_defaults(&plan->optimizer);
     return plan;
 }
 
@@ -62,6 +65,8 @@ void plan_free(struct plan *plan)
         free(plan->parts[i].sums);
         free(plan->parts[i].gathers);
         free(plan->parts[i].buckets);
+        free(plan->parts[i].beside);
+        free(plan->parts[i].checkpoint_edges);
     }
     for (size_t i = 0; i < plan->stream_count; i++) {
         code_free(&plan->streams[i].prologue);
@@ -74,6 +79,9 @@ void plan_free(struct plan *plan)
         free(plan->collectives[i].places);
         free(plan->collectives[i].edges);
     }
+    for (size_t i = 0; i < plan->bundle_count; i++)
+        free(plan->bundles[i].edges);
+    free(plan->bundles);
     free(plan->collectives);
     free(plan->barriers);
     free(plan->main_stream);
@@ -157,6 +165,7 @@ bool plan_add_edge(struct plan *plan, uint32_t from_part, uint32_t to_part,
         .to_processor = plan->parts[to_part].processor,
         .payload = payload,
         .capacity = capacity,
+        .bundle = PLAN_NONE,
     };
     if (!message_count(plan, from_part, payload, &edge.message_count, error))
         return false;
@@ -217,6 +226,20 @@ bool plan_add_barrier(struct plan *plan, uint32_t members, uint32_t *index,
                   sizeof barrier, &barrier, index, error);
 }
 
+bool plan_add_bundle(struct plan *plan, uint32_t *index, struct error *error)
+{
+    const struct bundle bundle = {0};
+    return append((void **)&plan->bundles, &plan->bundle_count, &plan->bundle_capacity,
+                  sizeof bundle, &bundle, index, error);
+}
+
+bool plan_bundle_edge(struct plan *plan, uint32_t bundle, uint32_t edge, struct error *error)
+{
+    plan->edges[edge].bundle = bundle;
+    return plan_note_collective(&plan->bundles[bundle].edges,
+                                &plan->bundles[bundle].edge_count, edge, error);
+}
+
 size_t plan_processors_used(const struct plan *plan)
 {
     size_t used = 0;
@@ -228,6 +251,28 @@ size_t plan_processors_used(const struct plan *plan)
 void code_every(struct code *code, uint64_t every)
 {
     code->instructions[code->count - 1].every = every;
+}
+
+void code_from(struct code *code, uint64_t step)
+{
+    code->instructions[code->count - 1].from_step = step;
+}
+
+double teaching_alpha(const struct teaching *teaching, uint64_t step)
+{
+    double done = (double)(step - teaching->burn_in_steps) + 1;
+    if (step < teaching->burn_in_steps)
+        return 0;
+    switch (teaching->schedule) {
+    case ALPHA_RAMP:
+        return done < (double)teaching->schedule_steps
+                   ? teaching->alpha * done / (double)teaching->schedule_steps
+                   : teaching->alpha;
+    case ALPHA_DELAYED:
+        return step < teaching->schedule_steps ? 0 : teaching->alpha;
+    default:
+        return teaching->alpha;
+    }
 }
 
 bool code_add(struct code *code, enum operation operation, uint32_t part, uint32_t target,
@@ -244,6 +289,19 @@ bool code_add(struct code *code, enum operation operation, uint32_t part, uint32
 uint64_t plan_part_parameters(const struct plan *plan, const struct part *part)
 {
     return model_run_parameter_count(plan->model, part->first_layer, part->end_layer);
+}
+
+size_t plan_part_seeds(const struct plan *plan, const struct part *part, bool received,
+                       size_t seeds[MODEL_MAX_CROSSING + 1])
+{
+    size_t crossing[MODEL_MAX_CROSSING], count = 0;
+    size_t crossings = model_crossing(plan->model, part->end_layer, crossing);
+    if (part->has_loss && !received)
+        seeds[count++] = part->logits_value;
+    for (size_t i = 0; part->gradient_in && part->gradient_apart == received && i < crossings;
+         i++)
+        seeds[count++] = crossing[i];
+    return count;
 }
 
 size_t plan_bucket_count(const struct part *part)
@@ -294,6 +352,10 @@ bool plan_takes_place(const struct plan *plan, const struct instruction *i, uint
                       uint64_t steps)
 {
     if (i->every > 1 && (step + 1) % i->every != 0)
+        return false;
+    if (i->from_step > step &&
+        (i->micro_batch < 0 ||
+         (uint64_t)i->micro_batch / plan->micro_batches < i->from_step - step))
         return false;
     if (i->micro_batch < 0)
         return (uint64_t)-i->micro_batch <= step * plan->micro_batches;

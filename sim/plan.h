@@ -8,8 +8,10 @@
 #ifndef PODSIM_SIM_PLAN_H
 #define PODSIM_SIM_PLAN_H
 
+#include "engine/loss.h"
 #include "engine/model.h"
 #include "engine/network.h"
+#include "engine/optimizer.h"
 #include "sim/precision.h"
 
 #define PLAN_NONE UINT32_MAX
@@ -23,6 +25,7 @@ enum operation {
     OP_BACKWARD,
     OP_BACKWARD_INPUT,  /* only the gradient that goes back */
     OP_BACKWARD_WEIGHT, /* only the gradient of the weights */
+    OP_BACKWARD_RECEIVED, /* of what came in over gradient_from alone, weights only */
     OP_SEND,            /* into an edge's queue; waits while it is full */
     OP_RECEIVE,         /* from an edge's queue; waits while it is empty */
     OP_POLL,            /* take the newest message that has arrived, if any; drop older ones */
@@ -43,6 +46,7 @@ struct instruction {
     uint32_t target; /* edge (SEND, RECEIVE, POLL), collective, barrier; else PLAN_NONE */
     int64_t micro_batch;
     uint64_t every;  /* > 1: only in steps with (step + 1) % every == 0 */
+    uint64_t from_step; /* not for micro-batches of earlier steps */
     /* BACKWARD and BACKWARD_WEIGHT in pieces: only these layers of the part, from its last
      * ones on; end_layer 0: all at once. */
     uint32_t first_layer, end_layer;
@@ -79,12 +83,17 @@ struct copy {
 };
 
 /* Distillation against other models: what a loss part adds to its task loss. */
+enum alpha_schedule { ALPHA_CONSTANT, ALPHA_RAMP, ALPHA_DELAYED };
 struct teaching {
     double alpha;
+    enum alpha_schedule schedule;
+    uint64_t schedule_steps; /* length of the ramp, or of the delay */
     bool kl; /* else mean square on logits */
     double temperature;
-    uint64_t burn_in_steps;
+    uint64_t burn_in_steps; /* nothing is exchanged and no teacher computes before */
 };
+/* The weight of the distillation term in a step. */
+double teaching_alpha(const struct teaching *teaching, uint64_t step);
 
 /* A run of a part's layers whose gradients are exchanged together. */
 struct bucket {
@@ -106,8 +115,11 @@ struct part {
     bool has_loss;
     size_t logits_value;     /* when has_loss */
     bool final_loss;         /* the copy's own output, whose loss is reported */
+    const struct loss_kind *loss; /* when has_loss; NULL: cross_entropy */
     bool gradient_in;        /* receives the gradient of what crosses out */
     bool gradient_out;       /* computes the gradient of what crosses in */
+    bool gradient_apart;     /* what comes in has a backward of its own, OP_BACKWARD_RECEIVED,
+                              * and goes no further than this part */
     enum recompute recompute;
     bool split_backward;     /* BACKWARD_INPUT and BACKWARD_WEIGHT in place of BACKWARD */
     bool trains;             /* false: forward only */
@@ -131,6 +143,15 @@ struct part {
     uint32_t *pupil_edges;   /* predictions that go out */
     size_t teacher_count, pupil_count;
     struct teaching teaching;
+    /* Distillation from checkpoints: parts on the same processor that compute another
+     * model's forward on this part's micro-batches, from weights that came in. */
+    uint32_t *beside;
+    size_t beside_count;
+    bool teacher;            /* such a part itself ... */
+    uint32_t checkpoint;     /* ... and the edge over which its weights come */
+    uint32_t *checkpoint_edges; /* over which a part's own weights go out ... */
+    size_t checkpoint_count;
+    uint64_t checkpoint_every;  /* ... after every so many steps */
 };
 
 enum payload {
@@ -155,6 +176,15 @@ struct edge {
     /* The sender goes on at once, even on a bulk-synchronous processor: an actor of the
      * edge's own waits for the exchange. */
     bool background;
+    uint32_t bundle; /* or PLAN_NONE */
+};
+
+/* Edges that carry the checkpoints of the parts of one model to one pupil. A checkpoint
+ * is taken up when all its parts have arrived, by all parts for the same micro-batches,
+ * and sent only when the one before has arrived: nobody waits for it. */
+struct bundle {
+    uint32_t *edges;
+    size_t edge_count;
 };
 
 /* What ranks do together with an array that each of them has: all gradients or all
@@ -185,7 +215,10 @@ struct plan {
     uint64_t batch;          /* samples of one update, over all replicas of a model */
     uint64_t micro_batch;    /* samples */
     uint64_t micro_batches;  /* of one copy in one step */
+    uint64_t updates;        /* of one part in one step, after equally many micro-batches */
     struct precision precision;
+    struct optimizer_options optimizer; /* its schedules count updates */
+    double label_smoothing;
     uint64_t optimizer_words;
     uint64_t optimizer_flops;
     struct copy *copies;
@@ -200,6 +233,8 @@ struct plan {
     size_t collective_count, collective_capacity;
     struct barrier *barriers;
     size_t barrier_count, barrier_capacity;
+    struct bundle *bundles;
+    size_t bundle_count, bundle_capacity;
     uint32_t *main_stream;   /* a processor: its first stream, or PLAN_NONE */
     uint32_t models;
     size_t processor_count;  /* of the platform */
@@ -226,6 +261,8 @@ bool plan_add_stream(struct plan *plan, uint32_t processor, struct stream **stre
                      struct error *error);
 bool plan_add_barrier(struct plan *plan, uint32_t members, uint32_t *index,
                       struct error *error);
+bool plan_add_bundle(struct plan *plan, uint32_t *index, struct error *error);
+bool plan_bundle_edge(struct plan *plan, uint32_t bundle, uint32_t edge, struct error *error);
 /* Copies parts, firsts and rings; adds the edges that the algorithm uses. */
 bool plan_add_collective(struct plan *plan, const struct collective *collective,
                          uint32_t *index, struct error *error);
@@ -235,6 +272,8 @@ bool code_add(struct code *code, enum operation operation, uint32_t part, uint32
               int64_t micro_batch, struct error *error);
 /* Makes the instruction added last one of every so many steps. */
 void code_every(struct code *code, uint64_t every);
+/* Keeps it out of the steps before. */
+void code_from(struct code *code, uint64_t step);
 
 /* Bytes of a part in the simulated machine's memory. */
 struct part_memory {
@@ -262,6 +301,10 @@ void plan_shard_stretch(const struct plan *plan, const struct part *part, size_t
                         uint64_t *first, uint64_t *count);
 /* Sum of these: parameters that it updates. */
 uint64_t plan_shard_parameters(const struct plan *plan, const struct part *part);
+/* The values whose gradients a part's backward begins with: of its own loss and, unless
+ * `gradient_apart`, of what comes in; `received`: of what comes in alone. */
+size_t plan_part_seeds(const struct plan *plan, const struct part *part, bool received,
+                       size_t seeds[MODEL_MAX_CROSSING + 1]);
 /* Appends a collective's number to a part's list (ties, sums, gathers). */
 bool plan_note_collective(uint32_t **list, size_t *count, uint32_t collective,
                           struct error *error);

@@ -51,6 +51,7 @@ static const struct instruction *current(const struct checker *c, size_t stream)
         for (; cursor->next < code->count; cursor->next++) {
             struct instruction i = code->instructions[cursor->next];
             i.every = 0; /* rare ones are tried in every step */
+            i.from_step = 0;
             if (plan_takes_place(c->plan, &i, step, c->steps))
                 return &code->instructions[cursor->next];
         }
@@ -71,7 +72,10 @@ static bool stash(struct checker *c, const struct instruction *i, struct error *
                          part->processor, text, part->slots, part->stage);
     }
     bool last_piece = i->end_layer == 0 || i->first_layer == part->first_layer;
-    if ((i->operation == OP_BACKWARD || i->operation == OP_BACKWARD_WEIGHT) && last_piece) {
+    bool ends = i->operation == OP_BACKWARD ? !part->gradient_apart
+                                            : i->operation == OP_BACKWARD_WEIGHT ||
+                                                  i->operation == OP_BACKWARD_RECEIVED;
+    if (ends && last_piece) {
         if (c->in_flight[i->part] == 0) {
             char text[160];
             instruction_text(c->plan, i, text, sizeof text);
@@ -86,6 +90,8 @@ static bool stash(struct checker *c, const struct instruction *i, struct error *
 static bool send(struct checker *c, uint32_t edge)
 {
     struct queue *queue = &c->queues[edge];
+    if (c->plan->edges[edge].bundle != PLAN_NONE) /* never waits */
+        return true;
     if (queue->waiting >= c->plan->edges[edge].capacity)
         return false;
     queue->waiting++;

@@ -92,7 +92,9 @@ bool plan_part_memory(const struct plan *plan, const struct part *part,
                           ? shape_count(model_value_shape(plan->model, part->logits_value))
                           : 0;
     uint64_t transient =
-        model_transient_count(plan->model, part->first_layer, part->end_layer);
+        part->trains
+            ? model_transient_count(plan->model, part->first_layer, part->end_layer)
+            : model_forward_transient_count(plan->model, part->first_layer, part->end_layer);
     uint64_t fixed = 0;
     memset(memory, 0, sizeof *memory);
     uint64_t versions = part->weight_versions > 1 ? part->weight_versions : 1;

@@ -31,7 +31,8 @@ static bool alike(const struct plan *plan)
             return false;
         for (size_t i = 0; i < body->count; i++) {
             const struct instruction *instruction = &body->instructions[i];
-            if (instruction->every > 1 || instruction->micro_batch < 0 ||
+            if (instruction->every > 1 || instruction->from_step > 0 ||
+                instruction->micro_batch < 0 ||
                 (uint64_t)instruction->micro_batch >= plan->micro_batches)
                 return false;
         }

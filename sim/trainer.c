@@ -20,7 +20,8 @@ static bool create_teachers(const struct trainer *t, const struct part *part,
         return true;
     size_t count = (size_t)t->plan->edges[part->teacher_edges[0]].message_count;
     own->teachers = checked_calloc(part->teacher_count, sizeof *own->teachers);
-    if (own->teachers == NULL)
+    own->present = checked_calloc(part->teacher_count, sizeof *own->present);
+    if (own->teachers == NULL || own->present == NULL)
         return error_memory(error, "predictions");
     for (size_t i = 0; i < part->teacher_count; i++) {
         own->teachers[i] = checked_calloc_aligned(count, sizeof **own->teachers);
@@ -36,10 +37,9 @@ static void find_seeds(const struct trainer *t, const struct part *part,
     const struct model *model = t->plan->model;
     own->crossing_in_count = model_crossing(model, part->first_layer, own->crossing_in);
     own->crossing_out_count = model_crossing(model, part->end_layer, own->crossing_out);
-    if (part->has_loss)
-        own->seeds[own->seed_count++] = part->logits_value;
-    for (size_t i = 0; part->gradient_in && i < own->crossing_out_count; i++)
-        own->seeds[own->seed_count++] = own->crossing_out[i];
+    own->seed_count = plan_part_seeds(t->plan, part, false, own->seeds);
+    if (part->gradient_apart)
+        own->received_seed_count = plan_part_seeds(t->plan, part, true, own->received_seeds);
 }
 
 /* What of the tensors lies in a stretch. */
@@ -159,7 +159,7 @@ static bool create_part(struct trainer *t, uint32_t index, struct error *error)
     store_weights(t, index, 0);
     size_t parameters;
     network_parameters(own->network, &parameters);
-    size_t words = (size_t)optimizer_state_words(&t->options.optimizer);
+    size_t words = (size_t)optimizer_state_words(&t->plan->optimizer);
     own->optimizer_state = checked_calloc_aligned(words * parameters, sizeof(scalar));
     own->labels = checked_calloc((size_t)(plan->micro_batch * t->data->labels),
                                  sizeof *own->labels);
@@ -229,6 +229,7 @@ void trainer_free(struct trainer *trainer)
             free(own->versions[k]);
         free(own->versions);
         free(own->slot_version);
+        free(own->present);
         free(own->optimizer_state);
         free(own->tensors);
         free(own->labels);
@@ -323,19 +324,29 @@ void trainer_backward(struct trainer *t, uint32_t part, uint64_t micro_batch,
     network_backward(own->network, slot, pass, own->seeds, own->seed_count);
 }
 
-void trainer_update(struct trainer *t, uint32_t part, uint64_t step)
+void trainer_backward_received(struct trainer *t, uint32_t part, uint64_t micro_batch)
 {
+    struct trainer_part *own = &t->parts[part];
+    network_backward(own->network, slot_of(t, part, micro_batch), BACKWARD_ALL,
+                     own->received_seeds, own->received_seed_count);
+}
+
+void trainer_update(struct trainer *t, uint32_t part, uint64_t update)
+{
+    const uint64_t updates = t->plan->updates;
     struct trainer_part *own = &t->parts[part];
     const struct copy *copy = &t->plan->copies[t->plan->parts[part].copy];
     scalar *parameters = network_parameters(own->network, NULL);
     keep_version(t, part);
     unscale(t, own);
     if (own->tensor_count > 0)
-        optimizer_update(&t->options.optimizer, step, t->options.steps, own->tensors,
-                         own->tensor_count, parameters,
+        optimizer_update(&t->plan->optimizer, update, t->options.steps * updates,
+                         own->tensors, own->tensor_count, parameters,
                          network_parameter_gradients(own->network), own->optimizer_state);
     store_weights(t, part, step + 1);
     network_zero_gradients(own->network);
+    if ((update + 1) % updates != 0)
+        return;
     double rows = (double)t->data->labels * (double)t->plan->batch / (double)copy->shards;
     own->step_loss = own->loss_sum / rows;
     own->loss_sum = 0;

@@ -4,7 +4,6 @@
 #define PODSIM_SIM_TRAINER_H
 
 #include "engine/dataset.h"
-#include "engine/optimizer.h"
 #include "sim/plan.h"
 
 struct trainer;
@@ -13,7 +12,6 @@ struct trainer_options {
     const struct plan *plan;          /* borrowed */
     const struct model *model;        /* without heads, for evaluation; borrowed */
     const struct dataset *dataset;    /* borrowed */
-    struct optimizer_options optimizer;
     uint64_t steps, seed;
 };
 
@@ -31,8 +29,12 @@ void trainer_forward(struct trainer *trainer, uint32_t part, uint64_t micro_batc
 void trainer_loss(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
 void trainer_backward(struct trainer *trainer, uint32_t part, uint64_t micro_batch,
                       enum backward_pass pass);
-void trainer_update(struct trainer *trainer, uint32_t part, uint64_t step);
-/* A message: the edge's message_count scalars. */
+/* Of what came in over the part's gradient_from, weights only; after the own backward. */
+void trainer_backward_received(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
+/* update counts over the whole run: step x updates + number in the step. */
+void trainer_update(struct trainer *trainer, uint32_t part, uint64_t update);
+/* A message: the edge's message_count scalars. A prediction that is not unpacked before
+ * the loss of its micro-batch takes no part in it. */
 void trainer_pack(struct trainer *trainer, uint32_t edge, uint64_t micro_batch,
                   scalar *message);
 void trainer_unpack(struct trainer *trainer, uint32_t edge, uint64_t micro_batch,

@@ -10,10 +10,12 @@ struct trainer_part {
     struct network_tensor *tensors; /* that its optimiser updates */
     size_t tensor_count;
     int32_t *labels;      /* of one micro-batch */
-    scalar **teachers;    /* logits of one micro-batch, one an incoming edge */
+    scalar **teachers;    /* logits of one micro-batch, one an incoming edge ... */
+    bool *present;        /* ... and whether they have come */
     size_t crossing_in[MODEL_MAX_CROSSING], crossing_in_count;
     size_t crossing_out[MODEL_MAX_CROSSING], crossing_out_count;
     size_t seeds[MODEL_MAX_CROSSING + 1], seed_count;
+    size_t received_seeds[MODEL_MAX_CROSSING + 1], received_seed_count;
     /* With weight stashing: former weights, version v at v % (versions - 1), and the
      * version that the forward of each slot's micro-batch has used. */
     scalar **versions;

@@ -65,9 +65,11 @@ static void unpack_predictions(struct trainer *t, uint32_t edge, const scalar *m
     uint32_t part = t->plan->edges[edge].to_part;
     const struct part *p = &t->plan->parts[part];
     for (size_t i = 0; i < p->teacher_count; i++)
-        if (p->teacher_edges[i] == edge)
+        if (p->teacher_edges[i] == edge) {
             memcpy(t->parts[part].teachers[i], message,
                    (size_t)t->plan->edges[edge].message_count * sizeof *message);
+            t->parts[part].present[i] = true;
+        }
 }
 
 void trainer_unpack(struct trainer *t, uint32_t edge, uint64_t micro_batch,

@@ -92,7 +92,6 @@ static inline void simulated_child(const struct experiment *e, const struct plan
         const struct trainer_options options = {.plan = plan,
                                                 .model = e->model,
                                                 .dataset = dataset,
-                                                .optimizer = e->setting.optimizer,
                                                 .steps = e->steps,
                                                 .seed = e->seed};
         trainer = trainer_create(&options, &s->error);

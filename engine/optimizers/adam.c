@@ -26,7 +26,7 @@ static uint64_t state_words(const struct optimizer_options *options)
 static uint64_t flops(const struct optimizer_options *options)
 {
     /* 3 for m, 4 for v, 6 for p. */
-    return 13u + (options->weight_decay != 0 || options->weight_decay_changes ? 2u : 0u);
+    return 13u + (options->weight_decay != 0 || options->weight_decay_count > 0 ? 2u : 0u);
 }
 
 /* `coupled` decay goes into the gradient, `apart` scales the parameter. */

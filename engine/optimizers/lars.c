@@ -24,7 +24,7 @@ static uint64_t state_words(const struct optimizer_options *options)
 static uint64_t flops(const struct optimizer_options *options)
 {
     /* 4 for the norms, 4 for the update. */
-    return 8u + (options->weight_decay != 0 || options->weight_decay_changes ? 2u : 0u);
+    return 8u + (options->weight_decay != 0 || options->weight_decay_count > 0 ? 2u : 0u);
 }
 
 static double local_factor(const struct optimizer_options *options,

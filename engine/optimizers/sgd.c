@@ -26,7 +26,7 @@ static uint64_t state_words(const struct optimizer_options *options)
 static uint64_t flops(const struct optimizer_options *options)
 {
     return 2u + (options->momentum != 0 ? 2u : 0u) + (options->nesterov ? 2u : 0u) +
-           (options->weight_decay != 0 || options->weight_decay_changes ? 2u : 0u);
+           (options->weight_decay != 0 || options->weight_decay_count > 0 ? 2u : 0u);
 }
 
 static void update_plain(const struct optimizer_span *span)
