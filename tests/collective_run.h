@@ -15,6 +15,7 @@ struct collective_case {
     struct text_link link;
     uint32_t *rings;
     uint32_t ring_count;
+    const char *fidelity; /* NULL: auto */
 };
 
 struct collective_outcome {
@@ -86,9 +87,10 @@ static inline struct collective_outcome run_collective(const struct collective_c
     struct collective_outcome outcome = {0};
     snprintf(text, sizeof text,
              "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 1, "
-             "\"batch\": 1, \"methods\": [\"backprop\"]}",
+             "\"batch\": 1, \"fidelity\": \"%s\", \"methods\": [\"backprop\"]}",
              even_model(1, 1),
-             table_machine(k->ranks, k->topology, k->overlap, 1, 1, k->link));
+             table_machine(k->ranks, k->topology, k->overlap, 1, 1, k->link),
+             k->fidelity != NULL ? k->fidelity : "auto");
     struct experiment *e = read_experiment(text, &error);
     if (e == NULL)
         printf("\n  %s\n", error.message);

@@ -477,6 +477,30 @@ static void goals(void)
         }
 }
 
+/* Where a collective is worked out instead of simulated, the times and bytes are those of
+ * its messages. */
+static void worked_out_or_simulated(void)
+{
+    static const char *const topologies[] = {"full", "ring", "switch"};
+    for (size_t a = 0; a < collective_algorithm_count(); a++)
+        for (uint32_t n = 2; n <= 9; n++)
+            for (uint32_t i = 0; i < 6; i++) {
+                struct collective_case k = {.algorithm = collective_algorithm_get(a)->name,
+                                            .topology = topologies[i / 2],
+                                            .overlap = i % 2 == 0,
+                                            .ranks = n,
+                                            .group = 3,
+                                            .count = 1000 * n + i,
+                                            .link = link_1g};
+                struct collective_outcome automatic = run_collective(&k);
+                k.fidelity = "message";
+                struct collective_outcome simulated = run_collective(&k);
+                CHECK_CLOSE(automatic.time_s, simulated.time_s, 1e-9);
+                CU_ASSERT(automatic.bytes == simulated.bytes);
+                CU_ASSERT(automatic.messages == simulated.messages);
+            }
+}
+
 /* Nothing to send: latencies alone. A small array is not sent in empty pieces for less. */
 static void nothing_and_little(void)
 {
@@ -549,6 +573,7 @@ static const struct check checks[] = {
     {"hierarchical: time", hierarchical_closed_form},
     {"two rings on a duplex ring", two_rings},
     {"reduce-scatter and all-gather", goals},
+    {"worked out or simulated", worked_out_or_simulated},
     {"arrays of nothing and of one scalar", nothing_and_little},
     {"more than 4 GiB", beyond_32_bits},
     {"messages beyond 2^64 bytes", too_large},
