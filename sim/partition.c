@@ -113,14 +113,16 @@ static uint32_t stage_processor(const struct planner *planner, size_t stage)
 }
 
 static bool prefix_sums(const struct planner *planner, const struct model *model,
-                        size_t stages, double *prefix, struct error *error)
+                        const struct stages *stages, double *prefix, struct error *error)
 {
     size_t width = model->block_count + 1;
-    for (size_t s = 0; s < stages; s++) {
+    size_t processors = stages->processors > 0 ? stages->processors : stages->count;
+    for (size_t s = 0; s < stages->count; s++) {
+        uint32_t processor = stage_processor(planner, s % processors);
         prefix[s * width] = 0;
         for (size_t b = 0; b < model->block_count; b++) {
             double seconds;
-            if (!block_seconds(planner, model, b, stage_processor(planner, s), &seconds, error))
+            if (!block_seconds(planner, model, b, processor, &seconds, error))
                 return false;
             prefix[s * width + b + 1] = prefix[s * width + b] + seconds;
         }
@@ -138,7 +140,7 @@ static bool cut_by_cost(const struct stages *stages, const struct planner *plann
     bool done = prefix != NULL && best != NULL && from != NULL;
     if (!done)
         error_memory(error, "partition");
-    done = done && prefix_sums(planner, model, stages->count, prefix, error);
+    done = done && prefix_sums(planner, model, stages, prefix, error);
     if (done) {
         solve(prefix, model->block_count, stages->count, best, from);
         size_t end = model->block_count;

@@ -9,6 +9,7 @@ enum { PARTITION_MAX_STAGES = 4096 };
 /* The "stages" key: a count (cut evenly by cost) or a list of block counts. */
 struct stages {
     size_t count;
+    size_t processors; /* stage i is on processor i % processors; 0: one a stage */
     uint64_t *blocks; /* NULL: cut by cost; else `count` block counts */
     size_t every;     /* > 1: ends are whole multiples of so many blocks, or the last block */
 };
@@ -19,7 +20,7 @@ void stages_release(struct stages *stages);
 
 /* end_block[i] is the block after stage i (count entries). By cost: the cut whose slowest
  * stage is fastest, forward and backward of one micro-batch, stage i on the processor
- * that the planner would place next but i; the earliest cut of equals. */
+ * that the planner would place next but i (% processors); the earliest cut of equals. */
 bool stages_cut(const struct stages *stages, const struct planner *planner,
                 const struct model *model, size_t *end_block, struct error *error);
 

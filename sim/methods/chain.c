@@ -2,6 +2,60 @@
 
 #include "base/checked.h"
 
+#include <stdlib.h>
+
+static const char *const recompute_names[] = {
+    [RECOMPUTE_NONE] = "none", [RECOMPUTE_STAGE] = "stage", [RECOMPUTE_BLOCKS] = "blocks"};
+enum { RECOMPUTES = sizeof recompute_names / sizeof recompute_names[0] };
+
+static bool read_recompute_list(const struct json_at *list, size_t stages,
+                                struct chain *chain, struct error *error)
+{
+    struct json_at element;
+    if (json_length(list) != stages)
+        return json_fail(list, error, "has %zu entries; one for each of the %zu stages",
+                         json_length(list), stages);
+    for (size_t i = 0; i < stages; i++) {
+        size_t chosen = 0;
+        json_element(list, i, &element);
+        if (!json_choice(&element, recompute_names, RECOMPUTES, &chosen, error))
+            return false;
+        chain->recompute[i] = (enum recompute)chosen;
+    }
+    return true;
+}
+
+bool chain_read_recompute(const struct json_at *at, size_t stages, struct chain *chain,
+                          struct error *error)
+{
+    struct json_at member;
+    bool list = json_optional(at, "recompute", &member) && json_is_array(&member);
+    chain->recompute_count = list ? stages : 1;
+    chain->recompute = checked_calloc(chain->recompute_count, sizeof *chain->recompute);
+    if (chain->recompute == NULL)
+        return error_memory(error, "stages");
+    if (list)
+        return read_recompute_list(&member, stages, chain, error);
+    size_t chosen = RECOMPUTE_NONE;
+    if (!json_read_choice(at, "recompute", recompute_names, RECOMPUTES, &chosen, error))
+        return false;
+    chain->recompute[0] = (enum recompute)chosen;
+    return true;
+}
+
+void chain_release(struct chain *chain)
+{
+    free(chain->recompute);
+    chain->recompute = NULL;
+}
+
+static enum recompute recompute_of(const struct chain *chain, size_t stage)
+{
+    if (chain->recompute == NULL)
+        return RECOMPUTE_NONE;
+    return chain->recompute[chain->recompute_count > 1 ? stage : 0];
+}
+
 bool chain_model(struct planner *planner, const struct stages *stages, struct error *error)
 {
     planner->stage_count = stages->count;
@@ -35,7 +89,7 @@ static struct part chain_part(const struct planner *planner, const struct chain 
         .final_loss = last,
         .gradient_in = chain->gradients && !last,
         .gradient_out = chain->gradients && stage > 0,
-        .recompute = chain->recompute ? RECOMPUTE_STAGE : RECOMPUTE_NONE,
+        .recompute = recompute_of(chain, stage),
         .trains = true,
         .activation_in = PLAN_NONE,
         .activation_out = PLAN_NONE,
@@ -72,9 +126,13 @@ bool chain_layout(struct planner *planner, const struct chain *chain,
         return false;
     for (size_t stage = 0; stage < planner->stage_count; stage++) {
         struct part part = chain_part(planner, chain, copy_index, stage);
+        bool again = chain->processors > 0 && stage >= chain->processors;
         part.slots = slots(context, stage);
-        if (!planner_place(planner, &part.processor, error) ||
-            !plan_add_part(plan, &part, &part_index, error))
+        if (again)
+            part.processor = plan->parts[plan->part_count - chain->processors].processor;
+        else if (!planner_place(planner, &part.processor, error))
+            return false;
+        if (!plan_add_part(plan, &part, &part_index, error))
             return false;
         if (stage > 0 && !connect(plan, chain, part_index - 1, part_index, error))
             return false;
@@ -84,17 +142,28 @@ bool chain_layout(struct planner *planner, const struct chain *chain,
     return true;
 }
 
-bool chain_forward(struct plan *plan, struct code *code, uint32_t part, int64_t micro_batch,
-                   struct error *error)
+bool chain_run_forward(struct plan *plan, struct code *code, uint32_t part,
+                       int64_t micro_batch, struct error *error)
 {
     const struct part *p = &plan->parts[part];
     bool first = p->activation_in == PLAN_NONE;
-    if (!code_add(code, first ? OP_LOAD : OP_RECEIVE, part, p->activation_in, micro_batch,
-                  error) ||
-        !code_add(code, OP_FORWARD, part, PLAN_NONE, micro_batch, error))
-        return false;
-    return p->activation_out == PLAN_NONE ||
-           code_add(code, OP_SEND, part, p->activation_out, micro_batch, error);
+    return code_add(code, first ? OP_LOAD : OP_RECEIVE, part, p->activation_in, micro_batch,
+                    error) &&
+           code_add(code, OP_FORWARD, part, PLAN_NONE, micro_batch, error);
+}
+
+bool chain_send_forward(struct plan *plan, struct code *code, uint32_t part,
+                        int64_t micro_batch, struct error *error)
+{
+    uint32_t edge = plan->parts[part].activation_out;
+    return edge == PLAN_NONE || code_add(code, OP_SEND, part, edge, micro_batch, error);
+}
+
+bool chain_forward(struct plan *plan, struct code *code, uint32_t part, int64_t micro_batch,
+                   struct error *error)
+{
+    return chain_run_forward(plan, code, part, micro_batch, error) &&
+           chain_send_forward(plan, code, part, micro_batch, error);
 }
 
 static bool emit_loss(struct plan *plan, struct code *code, uint32_t part,
@@ -110,8 +179,8 @@ static bool emit_loss(struct plan *plan, struct code *code, uint32_t part,
     return code_add(code, OP_LOSS, part, PLAN_NONE, micro_batch, error);
 }
 
-bool chain_backward(struct plan *plan, struct code *code, uint32_t part,
-                    int64_t micro_batch, struct error *error)
+bool chain_run_backward(struct plan *plan, struct code *code, enum operation operation,
+                        uint32_t part, int64_t micro_batch, struct error *error)
 {
     const struct part *p = &plan->parts[part];
     if (p->recompute && !code_add(code, OP_RECOMPUTE, part, PLAN_NONE, micro_batch, error))
@@ -121,10 +190,21 @@ bool chain_backward(struct plan *plan, struct code *code, uint32_t part,
     if (p->gradient_from != PLAN_NONE &&
         !code_add(code, OP_RECEIVE, part, p->gradient_from, micro_batch, error))
         return false;
-    if (!code_add(code, OP_BACKWARD, part, PLAN_NONE, micro_batch, error))
-        return false;
-    return p->gradient_to == PLAN_NONE ||
-           code_add(code, OP_SEND, part, p->gradient_to, micro_batch, error);
+    return code_add(code, operation, part, PLAN_NONE, micro_batch, error);
+}
+
+bool chain_send_backward(struct plan *plan, struct code *code, uint32_t part,
+                         int64_t micro_batch, struct error *error)
+{
+    uint32_t edge = plan->parts[part].gradient_to;
+    return edge == PLAN_NONE || code_add(code, OP_SEND, part, edge, micro_batch, error);
+}
+
+bool chain_backward(struct plan *plan, struct code *code, uint32_t part,
+                    int64_t micro_batch, struct error *error)
+{
+    return chain_run_backward(plan, code, OP_BACKWARD, part, micro_batch, error) &&
+           chain_send_backward(plan, code, part, micro_batch, error);
 }
 
 bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct error *error)

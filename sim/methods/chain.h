@@ -8,24 +8,43 @@
 
 struct chain {
     bool gradients;          /* the gradient goes back over every cut */
-    bool recompute;
     uint64_t queue_capacity; /* messages an edge holds */
+    size_t processors;       /* stage i is on processor i % processors; 0: one a stage */
+    enum recompute *recompute; /* one a stage, or one for all; NULL: none */
+    size_t recompute_count;
 };
+
+/* The key "recompute": a name for all stages, or a list with one for each. */
+bool chain_read_recompute(const struct json_at *at, size_t stages, struct chain *chain,
+                          struct error *error);
+void chain_release(struct chain *chain);
 
 /* Cuts the setting's model and sets planner->end_block, head_value (the model's output
  * on the last stage only) and plan->model (a copy). */
 bool chain_model(struct planner *planner, const struct stages *stages, struct error *error);
 
 /* Places one copy's stages on the next processors and connects neighbours. slots(stage)
- * says how many micro-batches a stage holds. */
+ * says how many micro-batches a stage holds. Part i of the copy is stage i. */
 bool chain_layout(struct planner *planner, const struct chain *chain,
                   const struct copy *copy, uint32_t (*slots)(const void *, size_t stage),
                   const void *context, struct error *error);
 
-/* Take a micro-batch in, compute, pass it on. */
+/* Take a micro-batch in, compute. */
+bool chain_run_forward(struct plan *plan, struct code *code, uint32_t part,
+                       int64_t micro_batch, struct error *error);
+/* Pass on what it made, where anybody wants it. */
+bool chain_send_forward(struct plan *plan, struct code *code, uint32_t part,
+                        int64_t micro_batch, struct error *error);
+/* Both. */
 bool chain_forward(struct plan *plan, struct code *code, uint32_t part, int64_t micro_batch,
                    struct error *error);
-/* Recompute, loss with its exchange of predictions, gradient in, compute, gradient out. */
+/* Recompute, loss with its exchange of predictions, gradient in, compute: BACKWARD or
+ * BACKWARD_INPUT. */
+bool chain_run_backward(struct plan *plan, struct code *code, enum operation operation,
+                        uint32_t part, int64_t micro_batch, struct error *error);
+bool chain_send_backward(struct plan *plan, struct code *code, uint32_t part,
+                         int64_t micro_batch, struct error *error);
+/* Both, with BACKWARD. */
 bool chain_backward(struct plan *plan, struct code *code, uint32_t part,
                     int64_t micro_batch, struct error *error);
 bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct error *error);

@@ -1,41 +1,12 @@
 /* Pipelined backprop: the model's stages on a chain of processors, micro-batches through
- * them, one update after the flush. With one stage and one micro-batch at a time it is
- * plain backprop with gradient accumulation, which is why `backprop` lives here too.
- *
- * A schedule says in which order a stage runs its forwards and backwards:
- *   gpipe  all forwards, then all backwards (Huang et al. 2019)
- *   1f1b   as few forwards ahead as the depth needs, then one backward, one forward
- *          (Narayanan et al. 2019, with a flush) */
+ * them in the order of a schedule (sim/schedules/). With one stage and one micro-batch at
+ * a time it is plain backprop with gradient accumulation, which is why `backprop` lives
+ * here too. */
 #include "base/checked.h"
 #include "sim/methods/chain.h"
+#include "sim/schedule.h"
 
 #include <stdlib.h>
-
-struct schedule {
-    const char *name;
-    /* Forwards that stage `stage` of `stages` runs before its first backward. */
-    uint64_t (*ahead)(uint64_t stages, uint64_t stage, uint64_t micro_batches);
-};
-
-static uint64_t gpipe_ahead(uint64_t stages, uint64_t stage, uint64_t micro_batches)
-{
-    (void)stages;
-    (void)stage;
-    return micro_batches;
-}
-
-static uint64_t one_forward_one_backward_ahead(uint64_t stages, uint64_t stage,
-                                               uint64_t micro_batches)
-{
-    uint64_t ahead = stages - stage;
-    return ahead < micro_batches ? ahead : micro_batches;
-}
-
-static const struct schedule schedules[] = {
-    {"gpipe", gpipe_ahead},
-    {"1f1b", one_forward_one_backward_ahead},
-};
-enum { SCHEDULES = sizeof schedules / sizeof schedules[0] };
 
 struct pipeline {
     struct stages stages;
@@ -43,16 +14,13 @@ struct pipeline {
     struct chain chain;
 };
 
-struct slots_context {
-    const struct pipeline *pipeline;
-    uint64_t micro_batches;
-};
-
 static void release(struct method *method)
 {
     struct pipeline *pipeline = method->parameters;
-    if (pipeline != NULL)
+    if (pipeline != NULL) {
         stages_release(&pipeline->stages);
+        chain_release(&pipeline->chain);
+    }
     free(pipeline);
 }
 
@@ -64,45 +32,102 @@ static struct pipeline *create(struct method *method, struct error *error)
         error_memory(error, "method");
         return NULL;
     }
-    pipeline->stages.count = 1;
-    pipeline->schedule = &schedules[1];
+    pipeline->stages.count = pipeline->stages.processors = 1;
+    pipeline->schedule = schedule_get(0);
     pipeline->chain = (struct chain){.gradients = true, .queue_capacity = 2};
     return pipeline;
-}
-
-static bool read_recompute(const struct json_at *at, struct pipeline *pipeline,
-                           struct error *error)
-{
-    static const char *const names[] = {"none", "stage"};
-    size_t chosen = 0;
-    if (!json_read_choice(at, "recompute", names, 2, &chosen, error))
-        return false;
-    pipeline->chain.recompute = chosen == 1;
-    return true;
 }
 
 static bool backprop_read(const struct json_at *at, struct method *method,
                           struct error *error)
 {
     struct pipeline *pipeline = create(method, error);
-    return pipeline != NULL && read_recompute(at, pipeline, error);
+    return pipeline != NULL && chain_read_recompute(at, 1, &pipeline->chain, error);
+}
+
+static bool read_schedule(const struct json_at *at, struct pipeline *pipeline,
+                          struct error *error)
+{
+    const char *names[16];
+    size_t count = schedule_count(), chosen = 0;
+    for (size_t i = 0; i < count; i++)
+        names[i] = schedule_get(i)->name;
+    if (!json_read_choice(at, "schedule", names, count, &chosen, error))
+        return false;
+    pipeline->schedule = schedule_get(chosen);
+    return true;
+}
+
+/* A number of stages is one of processors; a list has an entry for each virtual stage. */
+static bool read_virtual(const struct json_at *at, struct stages *stages,
+                         struct error *error)
+{
+    uint64_t virtual = 2;
+    struct json_at list;
+    if (!json_read_u64(at, "virtual", 2, PARTITION_MAX_STAGES, &virtual, error))
+        return false;
+    if (stages->blocks == NULL)
+        stages->count *= (size_t)virtual;
+    stages->processors = stages->count / (size_t)virtual;
+    if (stages->count > PARTITION_MAX_STAGES)
+        return json_fail(at, error, "%zu stages, virtual ones included; %d are possible",
+                         stages->count, PARTITION_MAX_STAGES);
+    if (stages->processors * virtual == stages->count)
+        return true;
+    json_optional(at, "stages", &list);
+    return json_fail(&list, error,
+                     "has %zu stages, which is no multiple of the %llu virtual stages of "
+                     "every processor",
+                     stages->count, (unsigned long long)virtual);
+}
+
+static bool read_stages(const struct json_at *at, struct pipeline *pipeline,
+                        struct error *error)
+{
+    struct json_at member;
+    struct stages *stages = &pipeline->stages;
+    if (!stages_read(at, 4, stages, error))
+        return false;
+    stages->processors = stages->count;
+    if (pipeline->schedule->virtual_stages)
+        return read_virtual(at, stages, error);
+    if (json_optional(at, "virtual", &member))
+        return json_fail(&member, error, "schedule \"%s\" has no virtual stages",
+                         pipeline->schedule->name);
+    return true;
+}
+
+static bool check_recompute(const struct json_at *at, const struct pipeline *pipeline,
+                            struct error *error)
+{
+    struct json_at member;
+    if (!json_optional(at, "recompute", &member))
+        return true;
+    for (size_t i = 0; i < pipeline->chain.recompute_count; i++)
+        if (pipeline->schedule->split_backward &&
+            pipeline->chain.recompute[i] == RECOMPUTE_BLOCKS)
+            return json_fail(&member, error,
+                             "\"blocks\" cannot be used with schedule \"%s\", whose second "
+                             "half of backward reads the whole stash; \"none\" and "
+                             "\"stage\" are allowed",
+                             pipeline->schedule->name);
+    return true;
 }
 
 static bool pipeline_read(const struct json_at *at, struct method *method,
                           struct error *error)
 {
-    const char *names[SCHEDULES];
-    size_t chosen = 0;
     struct pipeline *pipeline = create(method, error);
-    for (size_t i = 0; i < SCHEDULES; i++)
-        names[i] = schedules[i].name;
-    if (pipeline == NULL || !stages_read(at, 4, &pipeline->stages, error) ||
-        !json_read_choice(at, "schedule", names, SCHEDULES, &chosen, error) ||
-        !read_recompute(at, pipeline, error))
+    if (pipeline == NULL || !read_schedule(at, pipeline, error) ||
+        !read_stages(at, pipeline, error) ||
+        !chain_read_recompute(at, pipeline->stages.count, &pipeline->chain, error) ||
+        !check_recompute(at, pipeline, error))
         return false;
-    pipeline->schedule = &schedules[chosen];
-    return json_read_u64(at, "queue_capacity", 1, 1u << 20, &pipeline->chain.queue_capacity,
-                         error);
+    struct chain *chain = &pipeline->chain;
+    chain->processors = pipeline->stages.processors;
+    if (pipeline->schedule->queue_capacity != NULL)
+        chain->queue_capacity = pipeline->schedule->queue_capacity(chain->processors);
+    return json_read_u64(at, "queue_capacity", 1, 1u << 20, &chain->queue_capacity, error);
 }
 
 static bool model(const struct method *method, struct planner *planner, struct error *error)
@@ -111,55 +136,155 @@ static bool model(const struct method *method, struct planner *planner, struct e
     return chain_model(planner, &pipeline->stages, error);
 }
 
-static uint32_t slots(const void *context, size_t stage)
+static struct schedule_place place_of(const struct pipeline *pipeline,
+                                      const struct plan *plan, size_t stage)
 {
-    const struct slots_context *c = context;
-    return (uint32_t)c->pipeline->schedule->ahead(c->pipeline->stages.count, stage,
-                                                  c->micro_batches);
+    const struct stages *stages = &pipeline->stages;
+    return (struct schedule_place){.processors = stages->processors,
+                                   .rank = stage % stages->processors,
+                                   .chunks = stages->count / stages->processors,
+                                   .micro_batches = plan->micro_batches};
+}
+
+static uint32_t no_slots(const void *context, size_t stage)
+{
+    (void)context;
+    (void)stage;
+    return 0; /* schedule_part sets them */
+}
+
+/* What the schedule asks of a stage. */
+static bool schedule_part(const struct pipeline *pipeline, struct plan *plan,
+                          struct part *part, struct error *error)
+{
+    const struct schedule *schedule = pipeline->schedule;
+    struct schedule_place place = place_of(pipeline, plan, part->stage);
+    part->split_backward = schedule->split_backward;
+    if (schedule->weight_versions != NULL)
+        part->weight_versions = (uint32_t)schedule->weight_versions(&place);
+    return schedule_slots(schedule, &place, part->stage / place.processors, &part->slots,
+                          error);
 }
 
 static bool layout(const struct method *method, struct planner *planner,
                    const struct copy *copy, struct error *error)
 {
     const struct pipeline *pipeline = method->parameters;
-    struct slots_context context = {pipeline, planner->plan->micro_batches};
-    return chain_layout(planner, &pipeline->chain, copy, slots, &context, error);
+    struct plan *plan = planner->plan;
+    if (!chain_layout(planner, &pipeline->chain, copy, no_slots, NULL, error))
+        return false;
+    const struct copy *made = &plan->copies[plan->copy_count - 1];
+    for (uint32_t p = made->first_part; p < made->end_part; p++)
+        if (!schedule_part(pipeline, plan, &plan->parts[p], error))
+            return false;
+    return true;
 }
 
-static bool emit_stage(const struct pipeline *pipeline, struct plan *plan, uint32_t part,
-                       struct error *error)
+/* One processor of one copy, while its program is made. */
+struct emitter {
+    struct plan *plan;
+    const struct schedule *schedule;
+    struct schedule_place place;
+    uint32_t first_part; /* its chunk 0 */
+    uint32_t barrier;
+};
+
+static uint32_t part_of(const struct emitter *e, const struct task *task)
 {
-    struct stream *stream;
-    if (!plan_stream(plan, plan->parts[part].processor, &stream, error))
-        return false;
-    struct code *body = &stream->body;
-    uint64_t total = plan->micro_batches;
-    uint64_t ahead =
-        pipeline->schedule->ahead(pipeline->stages.count, plan->parts[part].stage, total);
-    uint64_t forwards = 0;
-    for (uint64_t backwards = 0; backwards < total; backwards++) {
-        for (; forwards < total && forwards < backwards + ahead; forwards++)
-            if (!chain_forward(plan, body, part, (int64_t)forwards, error))
+    return e->first_part + task->chunk * (uint32_t)e->place.processors;
+}
+
+static bool emit_send(const struct emitter *e, struct code *code, const struct task *task,
+                      struct error *error)
+{
+    if (task->operation == OP_FORWARD)
+        return chain_send_forward(e->plan, code, part_of(e, task), task->micro_batch, error);
+    if (task->operation == OP_BACKWARD || task->operation == OP_BACKWARD_INPUT)
+        return chain_send_backward(e->plan, code, part_of(e, task), task->micro_batch, error);
+    return true;
+}
+
+static bool emit_run(const struct emitter *e, struct code *code, const struct task *task,
+                     struct error *error)
+{
+    uint32_t part = part_of(e, task);
+    switch (task->operation) {
+    case OP_FORWARD:
+        return chain_run_forward(e->plan, code, part, task->micro_batch, error);
+    case OP_BACKWARD:
+    case OP_BACKWARD_INPUT:
+        return chain_run_backward(e->plan, code, task->operation, part, task->micro_batch,
+                                  error);
+    default:
+        return code_add(code, task->operation, part, PLAN_NONE, task->micro_batch, error);
+    }
+}
+
+/* In lock step, what was made since the last barrier is sent before the next one. */
+static bool emit_tasks(const struct emitter *e, struct code *code,
+                       const struct task_list *list, struct error *error)
+{
+    size_t unsent = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        bool send = !e->schedule->lock_step || list->tasks[i].operation == OP_BARRIER;
+        if (list->tasks[i].operation != OP_BARRIER &&
+            !emit_run(e, code, &list->tasks[i], error))
+            return false;
+        for (; send && unsent <= i; unsent++)
+            if (!emit_send(e, code, &list->tasks[unsent], error))
                 return false;
-        if (!chain_backward(plan, body, part, (int64_t)backwards, error))
+        if (list->tasks[i].operation == OP_BARRIER &&
+            !code_add(code, OP_BARRIER, e->first_part, e->barrier, 0, error))
             return false;
     }
-    return chain_update(plan, body, part, error);
+    return true;
+}
+
+static bool emit_processor(const struct emitter *e, struct error *error)
+{
+    struct task_list prologue = {0}, body = {0};
+    struct stream *stream;
+    const struct schedule *schedule = e->schedule;
+    bool done = plan_stream(e->plan, e->plan->parts[e->first_part].processor, &stream, error) &&
+                (schedule->prologue == NULL || schedule->prologue(&e->place, &prologue, error)) &&
+                schedule->body(&e->place, &body, error) &&
+                emit_tasks(e, &stream->prologue, &prologue, error) &&
+                emit_tasks(e, &stream->body, &body, error);
+    for (uint32_t c = 0; done && c < e->place.chunks; c++)
+        done = chain_update(e->plan, &stream->body,
+                            e->first_part + c * (uint32_t)e->place.processors, error);
+    task_list_free(&prologue);
+    task_list_free(&body);
+    return done;
+}
+
+static bool emit_copy(const struct pipeline *pipeline, struct plan *plan, uint32_t copy,
+                      struct error *error)
+{
+    struct emitter e = {.plan = plan, .schedule = pipeline->schedule, .barrier = PLAN_NONE};
+    uint32_t processors = (uint32_t)pipeline->stages.processors;
+    if (e.schedule->lock_step && !plan_add_barrier(plan, processors, &e.barrier, error))
+        return false;
+    for (uint32_t rank = 0; rank < processors; rank++) {
+        e.place = place_of(pipeline, plan, rank);
+        e.first_part = plan->copies[copy].first_part + rank;
+        if (!emit_processor(&e, error))
+            return false;
+    }
+    return true;
 }
 
 static bool emit(const struct method *method, struct planner *planner, uint32_t first,
                  uint32_t end, struct error *error)
 {
-    struct plan *plan = planner->plan;
     for (uint32_t copy = first; copy < end; copy++)
-        for (uint32_t p = plan->copies[copy].first_part; p < plan->copies[copy].end_part; p++)
-            if (!emit_stage(method->parameters, plan, p, error))
-                return false;
+        if (!emit_copy(method->parameters, planner->plan, copy, error))
+            return false;
     return true;
 }
 
 static const char *const backprop_keys[] = {"recompute"};
-static const char *const pipeline_keys[] = {"stages", "schedule", "recompute",
+static const char *const pipeline_keys[] = {"stages", "schedule", "virtual", "recompute",
                                             "queue_capacity"};
 
 const struct method_kind method_backprop = {
@@ -176,7 +301,7 @@ const struct method_kind method_backprop = {
 
 const struct method_kind method_pipeline = {
     .name = "pipeline",
-    .summary = "pipelined backprop: stages on a chain of processors, a flush per update",
+    .summary = "pipelined backprop: stages on a chain of processors, in one of several schedules",
     .keys = pipeline_keys,
     .key_count = sizeof pipeline_keys / sizeof pipeline_keys[0],
     .read = pipeline_read,
