@@ -343,7 +343,7 @@ void trainer_update(struct trainer *t, uint32_t part, uint64_t update)
         optimizer_update(&t->plan->optimizer, update, t->options.steps * updates,
                          own->tensors, own->tensor_count, parameters,
                          network_parameter_gradients(own->network), own->optimizer_state);
-    store_weights(t, part, step + 1);
+    store_weights(t, part, update + 1);
     network_zero_gradients(own->network);
     if ((update + 1) % updates != 0)
         return;

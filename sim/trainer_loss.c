@@ -45,7 +45,7 @@ void trainer_loss(struct trainer *t, uint32_t part, uint64_t micro_batch)
     memset(gradient, 0, rows * classes * sizeof *gradient);
     own->loss_sum +=
         kind->compute(logits, own->labels, rows, classes, t->plan->label_smoothing, scale,
-                         gradient, NULL);
+                      gradient, NULL);
     distil(t, part, logits, rows, classes, micro_batch / t->plan->micro_batches, scale,
            gradient);
 }
