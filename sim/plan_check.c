@@ -22,6 +22,7 @@ struct cursor {
 struct queue {
     uint64_t waiting; /* messages */
     uint64_t sent, received;
+    uint64_t sent_order, received_order; /* hashes of the micro-batches' numbers */
     bool polled; /* what waits in it may be left */
 };
 
@@ -38,6 +39,8 @@ struct checker {
     struct meeting *meetings;   /* a barrier */
     struct meeting *gatherings; /* a collective */
     uint64_t *in_flight;      /* a part: stashed micro-batches */
+    uint64_t *held;           /* a slot: its micro-batch's number in the run, + 1; 0: free */
+    size_t *first_held;       /* a part: its first slot */
     bool moved;               /* something went on, if only half an instruction */
 };
 
@@ -61,33 +64,50 @@ static const struct instruction *current(const struct checker *c, size_t stream)
     return NULL;
 }
 
-static bool stash(struct checker *c, const struct instruction *i, struct error *error)
+static bool complain(const struct checker *c, const struct instruction *i, const char *what,
+                     struct error *error)
 {
     const struct part *part = &c->plan->parts[i->part];
-    if (i->operation == OP_FORWARD && part->trains && ++c->in_flight[i->part] > part->slots) {
-        char text[160];
-        instruction_text(c->plan, i, text, sizeof text);
-        return error_set(error, STATUS_BAD_INPUT,
-                         "processor %u: %s needs a stash slot, but all %u of stage %u are taken",
-                         part->processor, text, part->slots, part->stage);
+    char text[160];
+    instruction_text(c->plan, i, text, sizeof text);
+    return error_set(error, STATUS_BAD_INPUT, "processor %u: %s %s", part->processor, text,
+                     what);
+}
+
+/* Micro-batch `number` of the run lies in slot number % slots. */
+static bool stash(struct checker *c, const struct instruction *i, uint64_t number,
+                  struct error *error)
+{
+    const struct part *part = &c->plan->parts[i->part];
+    uint64_t none = 0, *held = &none;
+    if (part->trains && part->slots > 0)
+        held = &c->held[c->first_held[i->part] + number % part->slots];
+    if (i->operation == OP_FORWARD && part->trains) {
+        if (++c->in_flight[i->part] > part->slots)
+            return complain(c, i, "needs a stash slot, but all are taken", error);
+        if (*held != 0)
+            return complain(c, i, "needs the stash slot of an earlier micro-batch", error);
+        *held = number + 1;
     }
     bool last_piece = i->end_layer == 0 || i->first_layer == part->first_layer;
     bool ends = i->operation == OP_BACKWARD ? !part->gradient_apart
                                             : i->operation == OP_BACKWARD_WEIGHT ||
                                                   i->operation == OP_BACKWARD_RECEIVED;
     if (ends && last_piece) {
-        if (c->in_flight[i->part] == 0) {
-            char text[160];
-            instruction_text(c->plan, i, text, sizeof text);
-            return error_set(error, STATUS_BAD_INPUT,
-                             "processor %u: %s comes before its forward", part->processor, text);
-        }
+        if (*held != number + 1)
+            return complain(c, i, "comes before its forward", error);
         c->in_flight[i->part]--;
+        *held = 0;
     }
     return true;
 }
 
-static bool send(struct checker *c, uint32_t edge)
+static void note_order(uint64_t *hash, uint64_t number)
+{
+    *hash = *hash * UINT64_C(0x9e3779b97f4a7c15) + number + 1;
+}
+
+static bool send(struct checker *c, uint32_t edge, uint64_t number)
 {
     struct queue *queue = &c->queues[edge];
     if (c->plan->edges[edge].bundle != PLAN_NONE) /* never waits */
@@ -96,17 +116,19 @@ static bool send(struct checker *c, uint32_t edge)
         return false;
     queue->waiting++;
     queue->sent++;
+    note_order(&queue->sent_order, number);
     c->moved = true;
     return true;
 }
 
-static bool receive(struct checker *c, uint32_t edge)
+static bool receive(struct checker *c, uint32_t edge, uint64_t number)
 {
     struct queue *queue = &c->queues[edge];
     if (queue->waiting == 0)
         return false;
     queue->waiting--;
     queue->received++;
+    note_order(&queue->received_order, number);
     c->moved = true;
     return true;
 }
@@ -140,13 +162,14 @@ static bool meet(struct checker *c, struct cursor *cursor, struct meeting *meeti
 }
 
 /* Takes the instruction if it can be taken now. */
-static bool possible(struct checker *c, struct cursor *cursor, const struct instruction *i)
+static bool possible(struct checker *c, struct cursor *cursor, const struct instruction *i,
+                     uint64_t number)
 {
     switch (i->operation) {
     case OP_SEND:
-        return send(c, i->target);
+        return send(c, i->target, number);
     case OP_RECEIVE:
-        return receive(c, i->target);
+        return receive(c, i->target, number);
     case OP_POLL:
         return poll(c, i->target);
     case OP_BARRIER:
@@ -163,14 +186,19 @@ static bool possible(struct checker *c, struct cursor *cursor, const struct inst
 static bool advance(struct checker *c, size_t stream, struct error *error)
 {
     struct cursor *cursor = &c->cursors[stream];
-    for (const struct instruction *i = current(c, stream);
-         i != NULL && possible(c, cursor, i); i = current(c, stream)) {
-        if (!stash(c, i, error))
+    for (;;) {
+        const struct instruction *i = current(c, stream);
+        if (i == NULL)
+            return true;
+        uint64_t step = cursor->code == 0 ? 0 : cursor->code - 1;
+        uint64_t number = (uint64_t)((int64_t)(step * c->plan->micro_batches) + i->micro_batch);
+        if (!possible(c, cursor, i, number))
+            return true;
+        if (!stash(c, i, number, error))
             return false;
         cursor->next++;
         c->moved = true;
     }
-    return true;
 }
 
 static bool stuck(const struct checker *c, struct error *error)
@@ -195,6 +223,25 @@ static bool stuck(const struct checker *c, struct error *error)
                      found == 2 ? " waits" : "");
 }
 
+/* What is taken out must be meant for the same micro-batch as what was put in. */
+static bool in_order(const struct checker *c, struct error *error)
+{
+    for (size_t e = 0; e < c->plan->edge_count; e++) {
+        const struct edge *edge = &c->plan->edges[e];
+        const struct queue *queue = &c->queues[e];
+        bool of_micro_batch = edge->payload == PAYLOAD_ACTIVATIONS ||
+                              edge->payload == PAYLOAD_GRADIENTS ||
+                              edge->payload == PAYLOAD_PREDICTIONS;
+        if (of_micro_batch && !queue->polled && queue->sent_order != queue->received_order)
+            return error_set(error, STATUS_BAD_INPUT,
+                             "%s from processor %u to %u: micro-batches are not received in "
+                             "the order in which they are sent",
+                             payload_name(edge->payload), edge->from_processor,
+                             edge->to_processor);
+    }
+    return true;
+}
+
 static bool left_over(const struct checker *c, struct error *error)
 {
     for (size_t e = 0; e < c->plan->edge_count; e++)
@@ -216,7 +263,7 @@ static bool walk(struct checker *c, struct error *error)
             if (!advance(c, s, error))
                 return false;
     } while (c->moved);
-    return stuck(c, error) && left_over(c, error);
+    return stuck(c, error) && left_over(c, error) && in_order(c, error);
 }
 
 static uint64_t look_ahead(const struct code *code)
@@ -238,6 +285,18 @@ static uint64_t steps_to_check(const struct plan *plan)
     return CHECKED_STEPS + most / plan->micro_batches;
 }
 
+static bool provide_slots(struct checker *c)
+{
+    size_t slots = 0;
+    c->first_held = checked_calloc(c->plan->part_count, sizeof *c->first_held);
+    for (size_t i = 0; c->first_held != NULL && i < c->plan->part_count; i++) {
+        c->first_held[i] = slots;
+        slots += c->plan->parts[i].slots;
+    }
+    c->held = checked_calloc(slots, sizeof *c->held);
+    return c->first_held != NULL && c->held != NULL;
+}
+
 bool plan_check(const struct plan *plan, struct error *error)
 {
     struct checker c = {
@@ -249,13 +308,15 @@ bool plan_check(const struct plan *plan, struct error *error)
         .gatherings = checked_calloc(plan->collective_count, sizeof *c.gatherings),
         .in_flight = checked_calloc(plan->part_count, sizeof *c.in_flight),
     };
-    bool good = c.cursors != NULL && c.queues != NULL && c.meetings != NULL && c.gatherings != NULL && c.in_flight != NULL
-                    ? walk(&c, error)
-                    : error_memory(error, "plan check");
+    bool made = c.cursors != NULL && c.queues != NULL && c.meetings != NULL &&
+                c.gatherings != NULL && c.in_flight != NULL && provide_slots(&c);
+    bool good = made ? walk(&c, error) : error_memory(error, "plan check");
     free(c.cursors);
     free(c.queues);
     free(c.meetings);
     free(c.gatherings);
     free(c.in_flight);
+    free(c.held);
+    free(c.first_held);
     return good;
 }
