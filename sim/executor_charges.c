@@ -52,7 +52,7 @@ static bool pass_charges(const struct plan *plan, const struct part *part,
     struct value_set values;
     computed(plan, part, pass, received, &values);
     size_t layers = part->end_layer - part->first_layer;
-    charges->items = checked_calloc(layers, sizeof *charges->items);
+    charges->items = checked_calloc(layers + 1, sizeof *charges->items);
     if (charges->items == NULL)
         return error_memory(error, "charges");
     for (size_t i = 0; i < layers; i++) {
@@ -66,10 +66,21 @@ static bool pass_charges(const struct plan *plan, const struct part *part,
     return true;
 }
 
+/* Bytes through the processor's streaming memory; told as the last part of the pass. */
+static void stream_charge(const struct processor *processor, uint64_t bytes,
+                          struct charges *charges)
+{
+    if (bytes == 0)
+        return;
+    double seconds = (double)bytes / processor->streaming_bandwidth_bytes_per_s;
+    charges->items[charges->count++] = (struct charge){EVENT_NONE, seconds, 0};
+    charges->seconds += seconds;
+}
+
 static bool single_charge(struct charges *charges, const struct pass_cost *cost,
                           struct error *error)
 {
-    charges->items = checked_calloc(1, sizeof *charges->items);
+    charges->items = checked_calloc(2, sizeof *charges->items);
     if (charges->items == NULL)
         return error_memory(error, "charges");
     return add_charge(charges, EVENT_NONE, cost);
@@ -137,12 +148,22 @@ static bool part_charges(struct executor *x, uint32_t index, struct error *error
     if (part->gradient_apart && !pass_charges(plan, part, processor, PASS_BACKWARD, true,
                                               &state->received, error))
         return false;
-    return plan_part_memory(plan, part, &state->memory, error) &&
-           list_blocks(plan, part, state, error) &&
-           loss_charges(plan, part, processor, &state->losses, error) &&
-           cost_update(plan_shard_parameters(plan, part), plan->optimizer_flops,
-                       plan->optimizer_words, &plan->precision, processor, &update, error) &&
-           single_charge(&state->update, &update, error);
+    if (!plan_part_memory(plan, part, &state->memory, error) ||
+        !list_blocks(plan, part, state, error) ||
+        !loss_charges(plan, part, processor, &state->losses, error) ||
+        !cost_update(plan_shard_parameters(plan, part), plan->optimizer_flops,
+                     plan->optimizer_words, &plan->precision, processor, &update, error) ||
+        !single_charge(&state->update, &update, error))
+        return false;
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        if (state->passes[pass].items != NULL)
+            stream_charge(processor, state->memory.streamed_weights_bytes,
+                          &state->passes[pass]);
+    if (state->received.items != NULL)
+        stream_charge(processor, state->memory.streamed_weights_bytes, &state->received);
+    if (part->trains) /* read and written */
+        stream_charge(processor, 2 * state->memory.streamed_bytes, &state->update);
+    return true;
 }
 
 /* A processor need not know what a pass costs that nobody runs. */
@@ -177,6 +198,8 @@ bool charges_create(struct executor *x, struct error *error)
     x->parts = checked_calloc(x->plan->part_count, sizeof *x->parts);
     if (x->parts == NULL)
         return error_memory(error, "parts");
+    if (!offload_check(x->plan, x->execution->platform, error))
+        return false;
     for (size_t i = 0; i < x->plan->stream_count; i++) {
         note_passes(x, &x->plan->streams[i].prologue);
         note_passes(x, &x->plan->streams[i].body);

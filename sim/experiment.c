@@ -10,7 +10,7 @@
 static const char *const keys[] = {
     "name",  "model",     "data",    "platform",       "precision",       "batch",
     "micro_batch", "steps", "seed",  "optimizer",      "methods",         "evaluate_every",
-    "target_accuracy", "trace_steps", "numerics", "fidelity", "label_smoothing",
+    "target_accuracy", "trace_steps", "numerics", "fidelity", "offload", "label_smoothing",
 };
 
 static bool read_data(struct json_at *root, struct experiment *e, struct error *error)
@@ -203,6 +203,13 @@ static bool read_precision(struct json_at *root, struct experiment *e, struct er
     return precision_read(&at, &e->setting.precision, error);
 }
 
+static bool read_offload(struct json_at *root, struct experiment *e, struct error *error)
+{
+    struct json_at at;
+    return !json_optional(root, "offload", &at) ||
+           offload_read(&at, &e->setting.offload, error);
+}
+
 static bool read_method(const struct json_at *list, size_t index, struct experiment *e,
                         struct error *error)
 {
@@ -260,7 +267,7 @@ static bool read_all(struct experiment *e, struct error *error)
     e->fidelity = (enum fidelity)fidelity;
     if (!read_sizes(&root, e, error) || !read_data(&root, e, error) ||
         !read_model(&root, e, error) || !read_platform(&root, e, error) ||
-        !read_precision(&root, e, error) || !read_optimizer(&root, e, error))
+        !read_precision(&root, e, error) || !read_offload(&root, e, error) || !read_optimizer(&root, e, error))
         return false;
     e->setting.model = e->model;
     e->setting.platform = e->platform;

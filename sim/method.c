@@ -210,6 +210,7 @@ static bool set_sizes(struct plan *plan, const struct setting *setting, struct e
     plan->batch = setting->batch;
     plan->micro_batch = setting->micro_batch;
     plan->precision = setting->precision;
+    plan->offload = setting->offload;
     plan->optimizer = setting->optimizer;
     plan->label_smoothing = setting->label_smoothing;
     plan->optimizer_words = optimizer_state_words(&setting->optimizer);

@@ -25,6 +25,7 @@ struct setting {
     const struct model *model;
     struct platform *platform;
     struct precision precision;
+    struct offload offload;
     uint64_t batch, micro_batch;
     struct optimizer_options optimizer;
     double label_smoothing;

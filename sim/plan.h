@@ -12,6 +12,7 @@
 #include "engine/model.h"
 #include "engine/network.h"
 #include "engine/optimizer.h"
+#include "sim/offload.h"
 #include "sim/precision.h"
 
 #define PLAN_NONE UINT32_MAX
@@ -217,6 +218,7 @@ struct plan {
     uint64_t micro_batches;  /* of one copy in one step */
     uint64_t updates;        /* of one part in one step, after equally many micro-batches */
     struct precision precision;
+    struct offload offload;
     struct optimizer_options optimizer; /* its schedules count updates */
     double label_smoothing;
     uint64_t optimizer_words;
@@ -282,6 +284,8 @@ struct part_memory {
     uint64_t kept_input_bytes; /* of these, what backward reads */
     uint64_t stash_bytes;      /* all that is kept for backward, kept inputs included */
     uint64_t logits_bytes;     /* kept from forward to loss */
+    uint64_t streamed_bytes;         /* in streaming memory (sim/offload.h) ... */
+    uint64_t streamed_weights_bytes; /* ... of these, weights */
     uint64_t kept_gradients_bytes; /* of activations, from BACKWARD_INPUT to its WEIGHT */
     uint64_t block_inputs_bytes;   /* what its blocks hand to later ones of it */
     uint64_t workspace_bytes;  /* transient values and gradients, largest at once */

@@ -127,7 +127,7 @@ bool plan_part_memory(const struct plan *plan, const struct part *part,
         memory->kept_input_bytes = 0;
         memory->stash_bytes = 0;
     }
-    return true;
+    return offload_memory(plan, part, memory, error);
 }
 
 bool plan_block_stash(const struct plan *plan, const struct part *part, size_t index,
