@@ -12,7 +12,7 @@ static struct simulation *run(const char *offload, unsigned long long streaming)
         "1e9, \"fp16\": 1e9}, \"efficiency\": 1, \"memory_bytes\": 1000000, "
         "\"memory_bandwidth_bytes_per_s\": 1e12, \"streaming\": {\"bytes\": %llu, "
         "\"bandwidth_bytes_per_s\": 1e6}}, \"topology\": {\"kind\": \"line\", \"link\": "
-        "{\"bandwidth_bytes_per_s\": 1e9}}}, \"methods\": [\"backprop\"]}",
+        "{\"bandwidth_bytes_per_s\": 1e9, \"latency_s\": 0}}}, \"methods\": [\"backprop\"]}",
         offload, streaming);
 }
 
