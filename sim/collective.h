@@ -24,6 +24,9 @@ struct collective_algorithm {
                  struct collective_move *move);
 };
 
+/* Of "multi_ring". */
+enum { COLLECTIVE_MAX_RINGS = 14 };
+
 size_t collective_algorithm_count(void);
 const struct collective_algorithm *collective_algorithm_get(size_t index);
 const struct collective_algorithm *collective_algorithm_find(const char *name);

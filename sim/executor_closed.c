@@ -10,7 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LINE_CAPACITY = 8 }; /* messages; at least the capacity of a collective's edge */
+/* Messages; at least the capacity of a collective's edge. */
+enum { LINE_CAPACITY = COLLECTIVE_MAX_RINGS + 2 };
 
 /* An edge of the collective. */
 struct line {
