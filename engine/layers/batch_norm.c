@@ -4,6 +4,7 @@
  * per channel mean and 1 / sqrt(variance + epsilon). State: running mean, running variance. */
 #include "engine/layers/lanes.h"
 #include "engine/layer.h"
+#include "engine/vector_math.h"
 
 #include <math.h>
 
@@ -45,6 +46,7 @@ static struct sizes sizes_of(const struct layer *layer, size_t batch)
     return (struct sizes){channels, (size_t)shape_count(in) / channels, batch};
 }
 
+VECTOR_CLONES
 static void statistics(const struct sizes *s, const scalar *input, size_t channel,
                        double epsilon, scalar *mean, scalar *inverse, scalar *variance)
 {
@@ -70,6 +72,7 @@ static void remember(const struct layer *layer, const struct layer_call *call,
     running[s->channels] += momentum * (unbiased - running[s->channels]);
 }
 
+VECTOR_CLONES
 static void forward(const struct layer *layer, const struct layer_call *call)
 {
     struct sizes s = sizes_of(layer, call->batch);
@@ -97,6 +100,7 @@ static void forward(const struct layer *layer, const struct layer_call *call)
 }
 
 /* dx = weight inverse (dy - mean(dy) - n mean(dy n)), n the normalised input. */
+VECTOR_CLONES
 static void channel_input(const struct sizes *s, const struct layer_call *call, size_t c,
                           scalar dy_mean, scalar dn_mean)
 {
@@ -117,6 +121,7 @@ static void channel_input(const struct sizes *s, const struct layer_call *call, 
     }
 }
 
+VECTOR_CLONES
 static void backward(const struct layer *layer, const struct layer_call *call)
 {
     struct sizes s = sizes_of(layer, call->batch);

@@ -1,6 +1,8 @@
 /* Two-dimensional convolution, grouped: x [channels, height, width], W [out, channels /
- * groups, kernel, kernel], y [out, out_height, out_width]. This is the reference: the
- * windows as columns, and a matrix product a sample and group. */
+ * groups, kernel, kernel], y [out, out_height, out_width]. By a library where there is one
+ * (engine/convolution.h); the reference, which needs none, writes the windows as columns
+ * and does a matrix product a sample and group. */
+#include "engine/convolution.h"
 #include "engine/layers/window.h"
 
 #include <math.h>
@@ -76,11 +78,43 @@ static struct sizes sizes_of(const struct layer *layer)
     return s;
 }
 
+static bool prepare(const struct layer *layer, size_t batch, void **prepared,
+                    struct error *error)
+{
+    struct sizes s = sizes_of(layer);
+    struct convolution *convolution;
+    const struct convolution_size size = {.batch = batch,
+                                          .groups = s.groups,
+                                          .in = s.window.channels,
+                                          .height = s.window.height,
+                                          .width = s.window.width,
+                                          .out = s.groups * s.out,
+                                          .out_height = s.window.out_height,
+                                          .out_width = s.window.out_width,
+                                          .kernel = s.window.kernel,
+                                          .stride = s.window.stride,
+                                          .padding = s.window.padding};
+    bool created = convolution_create(&size, &convolution, error);
+    *prepared = convolution;
+    return created;
+}
+
+static void release(void *prepared)
+{
+    convolution_free(prepared);
+}
+
 static uint64_t work_count(const struct layer *layer, size_t batch)
 {
     struct sizes s = sizes_of(layer);
-    (void)batch;
-    return s.plain ? 0 : layer_multiply(s.depth, s.area);
+    uint64_t columns = s.plain ? 0 : layer_multiply(s.depth, s.area);
+    void *prepared;
+    struct error ignored; /* prepare will say it again */
+    if (!prepare(layer, batch, &prepared, &ignored) || prepared == NULL)
+        return columns;
+    uint64_t packed = convolution_work_count(prepared);
+    release(prepared);
+    return packed > columns ? packed : columns;
 }
 
 /* One sample's input, and output, of a group. */
@@ -113,24 +147,21 @@ static void add_bias(const struct layer *layer, const struct layer_call *call, s
     }
 }
 
-static void forward(const struct layer *layer, const struct layer_call *call)
+static void reference_forward(const struct sizes *s, const struct layer_call *call)
 {
-    struct sizes s = sizes_of(layer);
     for (size_t n = 0; n < call->batch; n++)
-        for (size_t g = 0; g < s.groups; g++) {
+        for (size_t g = 0; g < s->groups; g++) {
             const scalar *columns =
-                columns_of(&s, call->input[0] + input_at(&s, n, g), call->work);
-            scalar_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)s.out,
-                        (blasint)s.area, (blasint)s.depth, 1,
-                        call->parameter[WEIGHT] + g * s.out * s.depth, (blasint)s.depth,
-                        columns, (blasint)s.area, 0, call->output + output_at(&s, n, g),
-                        (blasint)s.area);
+                columns_of(s, call->input[0] + input_at(s, n, g), call->work);
+            scalar_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)s->out,
+                        (blasint)s->area, (blasint)s->depth, 1,
+                        call->parameter[WEIGHT] + g * s->out * s->depth,
+                        (blasint)s->depth, columns, (blasint)s->area, 0,
+                        call->output + output_at(s, n, g), (blasint)s->area);
         }
-    if (layer->tensor_count > 1)
-        add_bias(layer, call, s.area);
 }
 
-static void backward_weight(const struct sizes *s, const struct layer_call *call)
+static void reference_weight(const struct sizes *s, const struct layer_call *call)
 {
     for (size_t n = 0; n < call->batch; n++)
         for (size_t g = 0; g < s->groups; g++) {
@@ -145,7 +176,7 @@ static void backward_weight(const struct sizes *s, const struct layer_call *call
         }
 }
 
-static void backward_input(const struct sizes *s, const struct layer_call *call)
+static void reference_input(const struct sizes *s, const struct layer_call *call)
 {
     size_t image = s->in * s->window.height * s->window.width;
     for (size_t n = 0; n < call->batch; n++)
@@ -164,6 +195,17 @@ static void backward_input(const struct sizes *s, const struct layer_call *call)
         }
 }
 
+static void forward(const struct layer *layer, const struct layer_call *call)
+{
+    struct sizes s = sizes_of(layer);
+    if (call->prepared == NULL ||
+        !convolution_forward(call->prepared, call->input[0], call->parameter[WEIGHT],
+                             call->output, call->work))
+        reference_forward(&s, call);
+    if (layer->tensor_count > 1)
+        add_bias(layer, call, s.area);
+}
+
 static void backward_bias(const struct layer *layer, const struct layer_call *call,
                           size_t area)
 {
@@ -180,12 +222,19 @@ static void backward_bias(const struct layer *layer, const struct layer_call *ca
 static void backward(const struct layer *layer, const struct layer_call *call)
 {
     struct sizes s = sizes_of(layer);
-    if (call->d_parameter[WEIGHT] != NULL)
-        backward_weight(&s, call);
+    struct convolution *fast = call->prepared;
+    if (call->d_parameter[WEIGHT] != NULL &&
+        (fast == NULL ||
+         !convolution_backward_weight(fast, call->input[0], call->d_output,
+                                      call->d_parameter[WEIGHT], call->work)))
+        reference_weight(&s, call);
     if (layer->tensor_count > 1 && call->d_parameter[BIAS_TENSOR] != NULL)
         backward_bias(layer, call, s.area);
-    if (call->d_input[0] != NULL)
-        backward_input(&s, call);
+    if (call->d_input[0] != NULL &&
+        (fast == NULL ||
+         !convolution_backward_input(fast, call->d_output, call->parameter[WEIGHT],
+                                     call->accumulate[0], call->d_input[0], call->work)))
+        reference_input(&s, call);
 }
 
 const struct layer_kind layer_conv2d = {
@@ -204,4 +253,6 @@ const struct layer_kind layer_conv2d = {
     .forward = forward,
     .backward = backward,
     .work_count = work_count,
+    .prepare = prepare,
+    .release = release,
 };

@@ -30,12 +30,15 @@ static void backward(const struct layer *layer, const struct layer_call *call)
     scalar *restrict dx = call->d_input[0];
     if (dx == NULL)
         return;
-    if (call->accumulate[0])
-        for (size_t i = 0; i < count; i++)
-            dx[i] += y[i] > 0 ? dy[i] : 0;
-    else
-        for (size_t i = 0; i < count; i++)
-            dx[i] = y[i] > 0 ? dy[i] : 0;
+    /* dy is read whether or not it counts: a read that depends is a branch, and no vector. */
+    for (size_t i = 0; call->accumulate[0] && i < count; i++) {
+        scalar slope = dy[i];
+        dx[i] += y[i] > 0 ? slope : 0;
+    }
+    for (size_t i = 0; !call->accumulate[0] && i < count; i++) {
+        scalar slope = dy[i];
+        dx[i] = y[i] > 0 ? slope : 0;
+    }
 }
 
 const struct layer_kind layer_relu = {

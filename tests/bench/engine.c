@@ -24,6 +24,8 @@ static const struct row rows[] = {
     {"mlp-sgd", "{\"preset\": \"mlp\", \"input\": [1024], \"hidden\": 1024, \"depth\": 7, "
                 "\"classes\": 1024}", "sgd", 128},
     {"transformer_lm", "transformer_lm", "adam", 8},
+    {"resnet18", "{\"preset\": \"resnet18\", \"stem\": \"cifar\", \"input\": [3, 32, 32], "
+                 "\"classes\": 10}", "sgd", 32},
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0], ROUNDS = 15 };
 

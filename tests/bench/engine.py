@@ -76,6 +76,32 @@ def language_model():
     return Model(), tokens[:, :-1], tokens[:, 1:].reshape(-1)
 
 
+def residual_network():
+    class Block(nn.Module):
+        def __init__(self, narrow, wide, stride):
+            super().__init__()
+            self.conv1 = nn.Conv2d(narrow, wide, 3, stride, 1, bias=False)
+            self.conv2 = nn.Conv2d(wide, wide, 3, 1, 1, bias=False)
+            self.norm1, self.norm2 = nn.BatchNorm2d(wide), nn.BatchNorm2d(wide)
+            self.project = nn.Identity()
+            if stride != 1:
+                self.project = nn.Sequential(
+                    nn.Conv2d(narrow, wide, 1, stride, bias=False), nn.BatchNorm2d(wide))
+
+        def forward(self, x):
+            y = self.norm2(self.conv2(functional.relu(self.norm1(self.conv1(x)))))
+            return functional.relu(y + self.project(x))
+
+    blocks, narrow = [], 64
+    for wide in (64, 128, 256, 512):
+        blocks += [Block(narrow, wide, wide // narrow), Block(wide, wide, 1)]
+        narrow = wide
+    model = nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64),
+                          nn.ReLU(), *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                          nn.Linear(512, 10))
+    return model, torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))
+
+
 def adam(parameters):
     return torch.optim.Adam(parameters, lr=0.001)
 
@@ -88,6 +114,7 @@ MODELS = {
     "mlp": (mlp, adam),
     "mlp-sgd": (mlp, sgd),
     "transformer_lm": (language_model, adam),
+    "resnet18": (residual_network, sgd),
 }
 
 
