@@ -267,6 +267,7 @@ struct plan *method_plan(const struct method *method, const struct setting *sett
     bool built = build(method, &planner, error);
     free(planner.end_block);
     free(planner.head_value);
+    free(planner.seat);
     if (!built) {
         plan_free(planner.plan);
         error_prefix(error, "method \"%s\"", method->name);

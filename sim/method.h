@@ -41,6 +41,7 @@ struct planner {
     size_t stage_count;
     size_t *end_block;  /* the block after stage i */
     size_t *head_value; /* value number of stage i's logits; SIZE_MAX: no loss there */
+    size_t *seat;       /* of stage i's processor, from 0 on, ascending; NULL: i */
 };
 
 struct method_kind {

@@ -42,6 +42,12 @@ void stages_release(struct stages *stages)
     stages->blocks = NULL;
 }
 
+/* A stage may end there. */
+static bool may_end(const struct stages *stages, size_t blocks, size_t block)
+{
+    return stages->every <= 1 || block % stages->every == 0 || block == blocks;
+}
+
 static bool cut_by_list(const struct stages *stages, const struct model *model,
                         size_t *end_block, struct error *error)
 {
@@ -51,6 +57,11 @@ static bool cut_by_list(const struct stages *stages, const struct model *model,
         if (sum > model->block_count)
             break;
         end_block[i] = (size_t)sum;
+        if (!may_end(stages, model->block_count, (size_t)sum))
+            return error_set(error, STATUS_BAD_INPUT,
+                             "stages: stage %zu ends after block %llu; a head follows every "
+                             "%zu blocks, and stages end there",
+                             i, (unsigned long long)sum, stages->every);
     }
     if (sum != model->block_count)
         return error_set(error, STATUS_BAD_INPUT,
@@ -81,14 +92,18 @@ static bool block_seconds(const struct planner *planner, const struct model *mod
 }
 
 /* best[s][b]: the slowest of stages 0..s when they hold blocks 0..b. */
-static void solve(const double *prefix, size_t blocks, size_t stages, double *best,
+static void solve(const double *prefix, size_t blocks, const struct stages *cut, double *best,
                   size_t *from)
 {
+    size_t stages = cut->count;
     for (size_t s = 0; s < stages; s++) {
         const double *sum = prefix + s * (blocks + 1);
         for (size_t b = s + 1; b <= blocks; b++) {
             double least = INFINITY;
             size_t where = s;
+            best[s * (blocks + 1) + b] = INFINITY;
+            if (!may_end(cut, blocks, b))
+                continue;
             for (size_t a = s == 0 ? 0 : s; a < (s == 0 ? 1 : b); a++) {
                 double before = s == 0 ? 0 : best[(s - 1) * (blocks + 1) + a];
                 double here = fmax(before, sum[b] - sum[a]);
@@ -142,7 +157,7 @@ static bool cut_by_cost(const struct stages *stages, const struct planner *plann
         error_memory(error, "partition");
     done = done && prefix_sums(planner, model, stages, prefix, error);
     if (done) {
-        solve(prefix, model->block_count, stages->count, best, from);
+        solve(prefix, model->block_count, stages, best, from);
         size_t end = model->block_count;
         for (size_t s = stages->count; s-- > 0;) {
             end_block[s] = end;
@@ -158,7 +173,14 @@ static bool cut_by_cost(const struct stages *stages, const struct planner *plann
 bool stages_cut(const struct stages *stages, const struct planner *planner,
                 const struct model *model, size_t *end_block, struct error *error)
 {
-    if (stages->count > model->block_count)
+    size_t every = stages->every > 1 ? stages->every : 1;
+    size_t units = model->block_count / every + (model->block_count % every != 0);
+    if (stages->count > units && every > 1)
+        return error_set(error, STATUS_BAD_INPUT,
+                         "stages: %zu stages, but the %zu blocks of model \"%s\" make only %zu "
+                         "runs of %zu",
+                         stages->count, model->block_count, model->name, units, every);
+    if (stages->count > units)
         return error_set(error, STATUS_BAD_INPUT,
                          "stages: %zu stages, but model \"%s\" has only %zu blocks",
                          stages->count, model->name, model->block_count);

@@ -25,7 +25,9 @@ enum {
     SIMULATED_EVENTS = 400000,
     SIMULATED_EDGES = 1024,
     SIMULATED_PROCESSORS = 64,
-    SIMULATED_METHODS = 16
+    SIMULATED_METHODS = 16,
+    SIMULATED_WEIGHTS = 1 << 20,
+    SIMULATED_PARTS = 256
 };
 
 struct simulated {
@@ -37,6 +39,9 @@ struct simulated {
     struct trace_edge_total edges[SIMULATED_EDGES];
     struct trace_processor_total processors[SIMULATED_PROCESSORS];
     size_t edge_count, processor_count;
+    /* Of the plan's parts, when all is done: part i's from weight_first[i] on. */
+    scalar weights[SIMULATED_WEIGHTS];
+    size_t weight_first[SIMULATED_PARTS + 1];
     size_t event_count;
     struct event events[SIMULATED_EVENTS]; /* names are static text, the same after fork */
 };
@@ -79,6 +84,21 @@ static inline void simulated_keep(struct simulated *s, const struct trace_header
         s->processors[i] = totals->processors[i];
 }
 
+static inline void simulated_keep_weights(struct simulated *s, const struct plan *plan,
+                                          struct trainer *trainer)
+{
+    if (plan->part_count > SIMULATED_PARTS)
+        return;
+    for (uint32_t i = 0; i < plan->part_count; i++) {
+        size_t count, first = s->weight_first[i];
+        const scalar *weights = network_parameters(trainer_network(trainer, i), &count);
+        if (first + count > SIMULATED_WEIGHTS)
+            return;
+        memcpy(s->weights + first, weights, count * sizeof *weights);
+        s->weight_first[i + 1] = first + count;
+    }
+}
+
 static inline void simulated_child(const struct experiment *e, const struct plan *plan,
                                    const struct dataset *dataset, struct simulated *s)
 {
@@ -108,6 +128,8 @@ static inline void simulated_child(const struct experiment *e, const struct plan
     if (totals != NULL && (trainer != NULL || dataset == NULL) &&
         execute(&execution, &s->result, &s->error)) {
         simulated_keep(s, header, totals_get(totals));
+        if (trainer != NULL)
+            simulated_keep_weights(s, plan, trainer);
         s->done = true;
     }
 }

@@ -73,8 +73,8 @@ bool chain_model(struct planner *planner, const struct stages *stages, struct er
     return planner->plan->model != NULL;
 }
 
-static struct part chain_part(const struct planner *planner, const struct chain *chain,
-                              uint32_t copy, size_t stage)
+struct part chain_part(const struct planner *planner, const struct chain *chain,
+                       uint32_t copy, size_t stage)
 {
     const struct model *model = planner->plan->model;
     size_t first_block = stage == 0 ? 0 : planner->end_block[stage - 1];
@@ -98,8 +98,8 @@ static struct part chain_part(const struct planner *planner, const struct chain 
     };
 }
 
-static bool connect(struct plan *plan, const struct chain *chain, uint32_t from, uint32_t to,
-                    struct error *error)
+bool chain_connect(struct plan *plan, const struct chain *chain, uint32_t from, uint32_t to,
+                   struct error *error)
 {
     uint32_t edge;
     if (!plan_add_edge(plan, from, to, PAYLOAD_ACTIVATIONS, chain->queue_capacity, &edge,
@@ -134,7 +134,7 @@ bool chain_layout(struct planner *planner, const struct chain *chain,
             return false;
         if (!plan_add_part(plan, &part, &part_index, error))
             return false;
-        if (stage > 0 && !connect(plan, chain, part_index - 1, part_index, error))
+        if (stage > 0 && !chain_connect(plan, chain, part_index - 1, part_index, error))
             return false;
     }
     plan->copies[copy_index].end_part = part_index + 1;
@@ -152,11 +152,48 @@ bool chain_run_forward(struct plan *plan, struct code *code, uint32_t part,
            code_add(code, OP_FORWARD, part, PLAN_NONE, micro_batch, error);
 }
 
+/* What belongs to distillation does not take place in the burn-in. */
+static bool add_teaching(struct plan *plan, struct code *code, enum operation operation,
+                         uint32_t part, uint32_t target, int64_t micro_batch,
+                         struct error *error)
+{
+    if (!code_add(code, operation, part, target, micro_batch, error))
+        return false;
+    code_from(code, plan->parts[part].teaching.burn_in_steps);
+    return true;
+}
+
+/* A teacher takes up checkpoints between steps; its first part decides which. */
+static bool teacher_forward(struct plan *plan, struct code *code, uint32_t part,
+                            int64_t micro_batch, struct error *error)
+{
+    const struct part *p = &plan->parts[part];
+    bool first = p->activation_in == PLAN_NONE;
+    bool takes = !first || (uint64_t)micro_batch % plan->micro_batches == 0;
+    if ((!first &&
+         !add_teaching(plan, code, OP_RECEIVE, part, p->activation_in, micro_batch, error)) ||
+        (takes && !add_teaching(plan, code, OP_POLL, part, p->checkpoint, micro_batch, error)) ||
+        (first && !add_teaching(plan, code, OP_LOAD, part, PLAN_NONE, micro_batch, error)) ||
+        !add_teaching(plan, code, OP_FORWARD, part, PLAN_NONE, micro_batch, error))
+        return false;
+    for (size_t i = 0; i < p->pupil_count; i++)
+        if (!add_teaching(plan, code, OP_SEND, part, p->pupil_edges[i], micro_batch, error))
+            return false;
+    return p->activation_out == PLAN_NONE ||
+           add_teaching(plan, code, OP_SEND, part, p->activation_out, micro_batch, error);
+}
+
 bool chain_send_forward(struct plan *plan, struct code *code, uint32_t part,
                         int64_t micro_batch, struct error *error)
 {
-    uint32_t edge = plan->parts[part].activation_out;
-    return edge == PLAN_NONE || code_add(code, OP_SEND, part, edge, micro_batch, error);
+    const struct part *p = &plan->parts[part];
+    if (p->activation_out != PLAN_NONE &&
+        !code_add(code, OP_SEND, part, p->activation_out, micro_batch, error))
+        return false;
+    for (size_t i = 0; i < p->beside_count; i++)
+        if (!teacher_forward(plan, code, p->beside[i], micro_batch, error))
+            return false;
+    return true;
 }
 
 bool chain_forward(struct plan *plan, struct code *code, uint32_t part, int64_t micro_batch,
@@ -171,10 +208,11 @@ static bool emit_loss(struct plan *plan, struct code *code, uint32_t part,
 {
     const struct part *p = &plan->parts[part];
     for (size_t i = 0; i < p->pupil_count; i++)
-        if (!code_add(code, OP_SEND, part, p->pupil_edges[i], micro_batch, error))
+        if (!add_teaching(plan, code, OP_SEND, part, p->pupil_edges[i], micro_batch, error))
             return false;
     for (size_t i = 0; i < p->teacher_count; i++)
-        if (!code_add(code, OP_RECEIVE, part, p->teacher_edges[i], micro_batch, error))
+        if (!add_teaching(plan, code, OP_RECEIVE, part, p->teacher_edges[i], micro_batch,
+                          error))
             return false;
     return code_add(code, OP_LOSS, part, PLAN_NONE, micro_batch, error);
 }
@@ -187,7 +225,7 @@ bool chain_run_backward(struct plan *plan, struct code *code, enum operation ope
         return false;
     if (p->has_loss && !emit_loss(plan, code, part, micro_batch, error))
         return false;
-    if (p->gradient_from != PLAN_NONE &&
+    if (p->gradient_from != PLAN_NONE && !p->gradient_apart &&
         !code_add(code, OP_RECEIVE, part, p->gradient_from, micro_batch, error))
         return false;
     return code_add(code, operation, part, PLAN_NONE, micro_batch, error);
@@ -207,21 +245,49 @@ bool chain_backward(struct plan *plan, struct code *code, uint32_t part,
            chain_send_backward(plan, code, part, micro_batch, error);
 }
 
-bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct error *error)
+bool chain_received(struct plan *plan, struct code *code, uint32_t part,
+                    int64_t micro_batch, struct error *error)
+{
+    return code_add(code, OP_RECEIVE, part, plan->parts[part].gradient_from, micro_batch,
+                    error) &&
+           code_add(code, OP_BACKWARD_RECEIVED, part, PLAN_NONE, micro_batch, error);
+}
+
+static bool emit_checkpoints(struct plan *plan, struct code *code, uint32_t part,
+                             int64_t micro_batch, struct error *error)
+{
+    const struct part *p = &plan->parts[part];
+    for (size_t i = 0; i < p->checkpoint_count; i++) {
+        if (!code_add(code, OP_SEND, part, p->checkpoint_edges[i], micro_batch, error))
+            return false;
+        code_every(code, p->checkpoint_every);
+    }
+    return true;
+}
+
+bool chain_update_of(struct plan *plan, struct code *code, uint32_t part,
+                     int64_t micro_batch, struct error *error)
 {
     const struct part *p = &plan->parts[part];
     for (size_t i = 0; i < p->tie_count; i++)
-        if (!code_add(code, OP_COLLECTIVE, part, p->ties[i], 0, error))
+        if (!code_add(code, OP_COLLECTIVE, part, p->ties[i], micro_batch, error))
             return false;
     for (size_t i = 0; i < p->sum_count; i++)
-        if (!code_add(code, OP_COLLECTIVE, part, p->sums[i], 0, error))
+        if (!code_add(code, OP_COLLECTIVE, part, p->sums[i], micro_batch, error))
             return false;
-    if (!code_add(code, OP_UPDATE, part, PLAN_NONE, 0, error))
+    if (!code_add(code, OP_UPDATE, part, PLAN_NONE, micro_batch, error))
         return false;
     for (size_t i = 0; i < p->gather_count; i++) {
-        if (!code_add(code, OP_COLLECTIVE, part, p->gathers[i], 0, error))
+        if (!code_add(code, OP_COLLECTIVE, part, p->gathers[i], micro_batch, error))
             return false;
         code_every(code, p->gather_every);
     }
-    return true;
+    uint64_t each = plan->micro_batches / plan->updates;
+    return (uint64_t)micro_batch + each != plan->micro_batches ||
+           emit_checkpoints(plan, code, part, micro_batch, error);
+}
+
+bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct error *error)
+{
+    return chain_update_of(plan, code, part, 0, error);
 }

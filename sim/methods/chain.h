@@ -29,17 +29,24 @@ bool chain_layout(struct planner *planner, const struct chain *chain,
                   const struct copy *copy, uint32_t (*slots)(const void *, size_t stage),
                   const void *context, struct error *error);
 
+/* One stage as chain_layout makes it, without processor, slots and edges; and the edges
+ * between two that follow each other. */
+struct part chain_part(const struct planner *planner, const struct chain *chain,
+                       uint32_t copy, size_t stage);
+bool chain_connect(struct plan *plan, const struct chain *chain, uint32_t from, uint32_t to,
+                   struct error *error);
+
 /* Take a micro-batch in, compute. */
 bool chain_run_forward(struct plan *plan, struct code *code, uint32_t part,
                        int64_t micro_batch, struct error *error);
-/* Pass on what it made, where anybody wants it. */
+/* Pass on what it made, where anybody wants it; then the part's teachers do as much. */
 bool chain_send_forward(struct plan *plan, struct code *code, uint32_t part,
                         int64_t micro_batch, struct error *error);
 /* Both. */
 bool chain_forward(struct plan *plan, struct code *code, uint32_t part, int64_t micro_batch,
                    struct error *error);
-/* Recompute, loss with its exchange of predictions, gradient in, compute: BACKWARD or
- * BACKWARD_INPUT. */
+/* Recompute, loss with its exchange of predictions, gradient in (unless it has a backward
+ * apart), compute: BACKWARD or BACKWARD_INPUT. */
 bool chain_run_backward(struct plan *plan, struct code *code, enum operation operation,
                         uint32_t part, int64_t micro_batch, struct error *error);
 bool chain_send_backward(struct plan *plan, struct code *code, uint32_t part,
@@ -47,6 +54,13 @@ bool chain_send_backward(struct plan *plan, struct code *code, uint32_t part,
 /* Both, with BACKWARD. */
 bool chain_backward(struct plan *plan, struct code *code, uint32_t part,
                     int64_t micro_batch, struct error *error);
+/* Of parts with gradient_apart: gradient in, compute. */
+bool chain_received(struct plan *plan, struct code *code, uint32_t part,
+                    int64_t micro_batch, struct error *error);
+/* Collectives, the update, the gathers; of several updates a step that of the micro-batches
+ * from `micro_batch` on. After the step's last one, checkpoints go out. */
 bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct error *error);
+bool chain_update_of(struct plan *plan, struct code *code, uint32_t part,
+                     int64_t micro_batch, struct error *error);
 
 #endif
