@@ -22,6 +22,7 @@ struct settings {
 };
 
 enum { STEM_IMAGENET, STEM_CIFAR };
+enum { NORM_BATCH, NORM_GROUP };
 static const char *const stems[] = {"imagenet", "cifar"};
 static const char *const norms[] = {"batch_norm", "group_norm"};
 
@@ -43,9 +44,20 @@ static bool add(struct builder *b, const char *kind, const char *name,
                      b->error);
 }
 
-static bool add_norm(struct builder *b, const char *name, size_t *value)
+/* 32 groups, or fewer where they would not divide the channels of a narrow network. */
+static uint64_t norm_groups(uint64_t channels)
 {
-    return add(b, norms[b->settings->norm], name, NULL, NULL, 0, value);
+    uint64_t groups = 32;
+    while (channels % groups != 0)
+        groups--;
+    return groups;
+}
+
+static bool add_norm(struct builder *b, const char *name, uint64_t channels, size_t *value)
+{
+    const struct option_value groups[] = {{"groups", (double)norm_groups(channels)}, {0}};
+    size_t norm = b->settings->norm;
+    return add(b, norms[norm], name, norm == NORM_GROUP ? groups : NULL, NULL, 0, value);
 }
 
 /* Convolution, normalisation and, when wanted, relu; `from` SIZE_MAX: the last value. */
@@ -64,7 +76,7 @@ static bool add_unit(struct builder *b, const char *suffix, uint64_t channels,
     if (!add(b, "conv2d", name, options, &from, from == SIZE_MAX ? 0 : 1, value))
         return false;
     snprintf(name, sizeof name, "norm%s", suffix);
-    if (!add_norm(b, name, value))
+    if (!add_norm(b, name, channels, value))
         return false;
     snprintf(name, sizeof name, "relu%s", suffix);
     return !relu || add(b, "relu", name, NULL, NULL, 0, value);
