@@ -7,7 +7,8 @@
  * its share to the last upper rank in a round of its own. So every rank ends with the piece
  * of its own number.
  *
- * halving_doubling_folded instead makes n a power of two by folding, as MPICH does. */
+ * halving_doubling_folded instead makes n a power of two by folding, and begins with the
+ * nearest partners, as MPICH does. */
 #include "sim/collectives/fold.h"
 
 struct level {
@@ -122,6 +123,15 @@ static uint64_t folded_rounds(const struct collective *c)
     return halving_rounds(c->goal, fold_of(c->ranks, 0).ranks) + 2 * fold_rounds(c->ranks);
 }
 
+/* The place with its bits in reverse: neighbours exchange the largest halves. */
+static uint32_t mirrored(uint32_t ranks, uint32_t place)
+{
+    uint32_t mirror = 0;
+    for (uint32_t bit = 1; bit < ranks; bit *= 2, place /= 2)
+        mirror = 2 * mirror + place % 2;
+    return mirror;
+}
+
 static void folded_move(const struct collective *c, uint32_t rank, uint64_t round,
                         struct collective_move *move)
 {
@@ -129,9 +139,10 @@ static void folded_move(const struct collective *c, uint32_t rank, uint64_t roun
     uint64_t core_round, core_rounds = halving_rounds(c->goal, fold.ranks);
     if (fold_move(c, &fold, rank, round, core_rounds, move, &core_round))
         return;
-    halving_move(c->goal, c->count, fold.ranks, fold.place, core_round, move);
-    move->to = fold_rank(&fold, move->to);
-    move->from = fold_rank(&fold, move->from);
+    halving_move(c->goal, c->count, fold.ranks, mirrored(fold.ranks, fold.place), core_round,
+                 move);
+    move->to = fold_rank(&fold, mirrored(fold.ranks, move->to));
+    move->from = fold_rank(&fold, mirrored(fold.ranks, move->from));
 }
 
 const struct collective_algorithm collective_halving_doubling = {
