@@ -391,6 +391,25 @@ static void recomputation(void)
             }
 }
 
+/* Blocks of three pairs and of one: while the first one goes back, the input, what went on
+ * from it to the second, the logits, and the outputs of its first two pairs are held. What
+ * went on is not counted again. */
+static void uneven_blocks(void)
+{
+    struct simulation *s = simulate(
+        "{\"model\": {\"input\": [6], \"blocks\": [{\"name\": \"a\", \"layers\": ["
+        "{\"kind\": \"linear\", \"out\": 6}, {\"kind\": \"relu\"}, "
+        "{\"kind\": \"linear\", \"out\": 6}, {\"kind\": \"relu\"}, "
+        "{\"kind\": \"linear\", \"out\": 6}, {\"kind\": \"relu\"}]}, "
+        "{\"name\": \"b\", \"layers\": [{\"kind\": \"linear\", \"out\": 6}, {\"kind\": "
+        "\"relu\"}]}]}, \"platform\": %s, \"numerics\": false, \"steps\": 1, \"batch\": 9, "
+        "\"micro_batch\": 3, \"precision\": \"fp32\", \"methods\": [{\"kind\": "
+        "\"pipeline\", \"schedule\": \"gpipe\", \"stages\": 1, \"recompute\": \"blocks\"}]}",
+        machine(1, true, unit));
+    CU_ASSERT_EQUAL(stash_peak(s->methods[0], 0), (3 * 2 + 1 + 2) * value_bytes);
+    simulation_free(s);
+}
+
 /* A second forward of a table may have seconds of its own. */
 static void measured_recompute(void)
 {
@@ -460,6 +479,7 @@ static const struct check checks[] = {
     {"interleaved: bubble (p - 1) / (v m), stash", virtual_stages},
     {"every size compiles, with queues of one message", all_sizes},
     {"recomputation: an extra forward, its stash, a list", recomputation},
+    {"recomputation of uneven blocks", uneven_blocks},
     {"recomputation in measured seconds", measured_recompute},
     {"refusals", refusals},
 };
