@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool stages_read(const struct json_at *object, size_t fallback, struct stages *stages,
                  struct error *error)
@@ -81,8 +82,10 @@ static bool block_seconds(const struct planner *planner, const struct model *mod
     *seconds = 0;
     for (size_t i = model->blocks[block].first_layer; i < model->blocks[block].end_layer; i++)
         for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
+            /* Nobody wants the gradient of the model's input. */
+            bool wants = model_backward_wants_input(model, 0, model->layer_count, i, false);
             struct pass_cost cost;
-            if (!cost_layer(&model->layers[i], (enum pass)pass, true, setting->micro_batch,
+            if (!cost_layer(&model->layers[i], (enum pass)pass, wants, setting->micro_batch,
                             &setting->precision,
                             platform_processor(setting->platform, processor), &cost, error))
                 return false;
@@ -91,29 +94,30 @@ static bool block_seconds(const struct planner *planner, const struct model *mod
     return true;
 }
 
-/* best[s][b]: the slowest of stages 0..s when they hold blocks 0..b. */
-static void solve(const double *prefix, size_t blocks, const struct stages *cut, double *best,
-                  size_t *from)
+/* best[s][b]: the slowest of stages 0..s when they hold blocks 0..b. lowest[s][b]: the first
+ * block that a stage which ends before block b may begin with. */
+static void solve(const double *prefix, const size_t *lowest, size_t blocks,
+                  const struct stages *cut, double *best, size_t *from)
 {
-    size_t stages = cut->count;
+    size_t width = blocks + 1, stages = cut->count;
     for (size_t s = 0; s < stages; s++) {
-        const double *sum = prefix + s * (blocks + 1);
+        const double *sum = prefix + s * width;
         for (size_t b = s + 1; b <= blocks; b++) {
             double least = INFINITY;
-            size_t where = s;
-            best[s * (blocks + 1) + b] = INFINITY;
+            size_t where = s, first = lowest[s * width + b];
+            best[s * width + b] = INFINITY;
             if (!may_end(cut, blocks, b))
                 continue;
-            for (size_t a = s == 0 ? 0 : s; a < (s == 0 ? 1 : b); a++) {
-                double before = s == 0 ? 0 : best[(s - 1) * (blocks + 1) + a];
+            for (size_t a = s > first ? s : first; a < (s == 0 ? 1 : b); a++) {
+                double before = s == 0 ? 0 : best[(s - 1) * width + a];
                 double here = fmax(before, sum[b] - sum[a]);
                 if (here < least) {
                     least = here;
                     where = a;
                 }
             }
-            best[s * (blocks + 1) + b] = least;
-            from[s * (blocks + 1) + b] = where;
+            best[s * width + b] = least;
+            from[s * width + b] = where;
         }
     }
 }
@@ -145,34 +149,188 @@ static bool prefix_sums(const struct planner *planner, const struct model *model
     return true;
 }
 
-static bool cut_by_cost(const struct stages *stages, const struct planner *planner,
-                        const struct model *model, size_t *end_block, struct error *error)
+/* Messages that may wait for the part: activations of the stage before, gradients of the
+ * stage after. */
+static bool queue_bytes(const struct stage_demand *demand, const struct plan *plan,
+                        const struct part *part, uint64_t *bytes)
 {
-    size_t cells = stages->count * (model->block_count + 1);
-    double *prefix = checked_calloc(cells, sizeof *prefix);
-    double *best = checked_calloc(cells, sizeof *best);
-    size_t *from = checked_calloc(cells, sizeof *from);
-    bool done = prefix != NULL && best != NULL && from != NULL;
-    if (!done)
-        error_memory(error, "partition");
-    done = done && prefix_sums(planner, model, stages, prefix, error);
-    if (done) {
-        solve(prefix, model->block_count, stages, best, from);
-        size_t end = model->block_count;
-        for (size_t s = stages->count; s-- > 0;) {
-            end_block[s] = end;
-            end = from[s * (model->block_count + 1) + end];
+    uint64_t in = part->gradient_out ? model_crossing_count(plan->model, part->first_layer) : 0;
+    uint64_t out = part->gradient_in ? model_crossing_count(plan->model, part->end_layer) : 0;
+    return checked_add(in, out, bytes) && checked_multiply(*bytes, plan->micro_batch, bytes) &&
+           checked_multiply(*bytes, plan_word_bytes(plan, PAYLOAD_ACTIVATIONS), bytes) &&
+           checked_multiply(*bytes, demand->queue_capacity, bytes);
+}
+
+/* Bytes that a part takes at its fullest, at most. */
+static bool part_bytes(const struct stage_demand *demand, const struct plan *plan,
+                       const struct part *part, uint64_t *bytes, struct error *error)
+{
+    struct part_memory m;
+    uint64_t queue;
+    if (!plan_part_memory(plan, part, &m, error))
+        return false;
+    uint64_t again = part->recompute == RECOMPUTE_NONE ? 0 : m.stash_bytes;
+    uint64_t kept = part->recompute == RECOMPUTE_NONE
+                        ? m.stash_bytes + m.logits_bytes
+                        : m.input_bytes + m.block_inputs_bytes + m.logits_bytes;
+    uint64_t resident = m.weights_bytes + m.gradients_bytes + m.optimizer_bytes +
+                        m.workspace_bytes + m.kept_gradients_bytes + again;
+    return (queue_bytes(demand, plan, part, &queue) && checked_multiply(kept, part->slots, bytes) &&
+            checked_add(*bytes, resident, bytes) && checked_add(*bytes, queue, bytes)) ||
+           error_set(error, STATUS_BAD_INPUT, "a stage needs more than 2^64 bytes");
+}
+
+/* The stage, of blocks [first, end). */
+static bool stage_part(const struct stage_demand *demand, const struct planner *planner,
+                       size_t stage, size_t first, size_t end, struct part *part,
+                       struct error *error)
+{
+    const struct model *model = planner->plan->model;
+    *part = (struct part){.stage = (uint32_t)stage,
+                          .first_layer = model->blocks[first].first_layer,
+                          .end_layer = model->blocks[end - 1].end_layer,
+                          .gradient_in = end < model->block_count,
+                          .gradient_out = first > 0,
+                          .trains = true};
+    return demand->fill(demand->context, planner, stage, part, error);
+}
+
+static bool stage_bytes(const struct stage_demand *demand, const struct planner *planner,
+                        size_t stage, size_t first, size_t end, uint64_t *bytes,
+                        struct error *error)
+{
+    struct part part;
+    return stage_part(demand, planner, stage, first, end, &part, error) &&
+           part_bytes(demand, planner->plan, &part, bytes, error);
+}
+
+static uint64_t capacity_of(const struct stages *stages, const struct planner *planner,
+                            size_t stage)
+{
+    size_t processors = stages->processors > 0 ? stages->processors : stages->count;
+    uint64_t chunks = stages->count / processors; /* share a processor */
+    uint32_t processor = stage_processor(planner, stage % processors);
+    return platform_processor(planner->setting->platform, processor)->memory_bytes / chunks;
+}
+
+/* Often the whole model would fit anywhere, with the most micro-batches in flight that any
+ * stage has: then memory is no concern. */
+static bool fits_anyway(const struct stages *stages, const struct stage_demand *demand,
+                        const struct planner *planner, bool *fits, struct error *error)
+{
+    uint64_t capacity = UINT64_MAX, bytes;
+    struct part worst = {0};
+    for (size_t s = 0; s < stages->count; s++) {
+        struct part part;
+        if (!stage_part(demand, planner, s, 0, planner->plan->model->block_count, &part, error))
+            return false;
+        if (part.slots > worst.slots)
+            worst = part;
+        if (capacity_of(stages, planner, s) < capacity)
+            capacity = capacity_of(stages, planner, s);
+    }
+    worst.recompute = RECOMPUTE_NONE;
+    if (!part_bytes(demand, planner->plan, &worst, &bytes, error))
+        return false;
+    *fits = bytes <= capacity;
+    return true;
+}
+
+/* A longer run of blocks needs no less, so both ends only move on. */
+static bool find_lowest(const struct stages *stages, const struct stage_demand *demand,
+                        const struct planner *planner, size_t *lowest, bool *limits,
+                        struct error *error)
+{
+    size_t blocks = planner->plan->model->block_count;
+    bool fits = true;
+    *limits = false;
+    if (demand != NULL && !fits_anyway(stages, demand, planner, &fits, error))
+        return false;
+    for (size_t s = 0; !fits && s < stages->count; s++) {
+        uint64_t capacity = capacity_of(stages, planner, s), bytes;
+        if (!stage_bytes(demand, planner, s, 0, blocks, &bytes, error))
+            return false;
+        if (bytes <= capacity)
+            continue;
+        *limits = true;
+        for (size_t a = 0, b = 1; b <= blocks; b++) {
+            for (; a < b; a++) {
+                if (!stage_bytes(demand, planner, s, a, b, &bytes, error))
+                    return false;
+                if (bytes <= capacity)
+                    break;
+            }
+            lowest[s * (blocks + 1) + b] = a;
         }
     }
-    free(prefix);
-    free(best);
-    free(from);
+    return true;
+}
+
+struct cut {
+    double *prefix, *best;
+    size_t *from, *lowest;
+};
+
+static bool allocate(struct cut *cut, size_t cells, struct error *error)
+{
+    cut->prefix = checked_calloc(cells, sizeof *cut->prefix);
+    cut->best = checked_calloc(cells, sizeof *cut->best);
+    cut->from = checked_calloc(cells, sizeof *cut->from);
+    cut->lowest = checked_calloc(cells, sizeof *cut->lowest);
+    return (cut->prefix != NULL && cut->best != NULL && cut->from != NULL &&
+            cut->lowest != NULL) ||
+           error_memory(error, "partition");
+}
+
+/* First with full queues, which may never be; then with empty ones; and when no cut fits
+ * even so, without a limit: the run will tell what is lacking. */
+static bool solve_within(const struct stages *stages, const struct stage_demand *demand,
+                         const struct planner *planner, struct cut *cut, struct error *error)
+{
+    size_t blocks = planner->plan->model->block_count, cells = stages->count * (blocks + 1);
+    struct stage_demand full = demand != NULL ? *demand : (struct stage_demand){0}, empty = full;
+    const struct stage_demand *const tries[] = {&full, &empty, NULL};
+    empty.queue_capacity = 0;
+    for (size_t i = demand != NULL ? 0 : 2; i < 3; i++) {
+        bool limits;
+        memset(cut->lowest, 0, cells * sizeof *cut->lowest);
+        if (!find_lowest(stages, tries[i], planner, cut->lowest, &limits, error))
+            return false;
+        solve(cut->prefix, cut->lowest, blocks, stages, cut->best, cut->from);
+        if (!limits || !isinf(cut->best[cells - 1]))
+            break;
+    }
+    return true;
+}
+
+static bool cut_by_cost(const struct stages *stages, const struct stage_demand *demand,
+                        const struct planner *planner, size_t *end_block,
+                        struct error *error)
+{
+    const struct model *model = planner->plan->model;
+    size_t blocks = model->block_count, cells = stages->count * (blocks + 1);
+    struct cut cut = {0};
+    bool done = allocate(&cut, cells, error) &&
+                prefix_sums(planner, model, stages, cut.prefix, error) &&
+                solve_within(stages, demand, planner, &cut, error);
+    if (done) {
+        size_t end = blocks;
+        for (size_t s = stages->count; s-- > 0;) {
+            end_block[s] = end;
+            end = cut.from[s * (blocks + 1) + end];
+        }
+    }
+    free(cut.prefix);
+    free(cut.best);
+    free(cut.from);
+    free(cut.lowest);
     return done;
 }
 
-bool stages_cut(const struct stages *stages, const struct planner *planner,
-                const struct model *model, size_t *end_block, struct error *error)
+bool stages_cut(const struct stages *stages, const struct stage_demand *demand,
+                const struct planner *planner, size_t *end_block, struct error *error)
 {
+    const struct model *model = planner->plan->model;
     size_t every = stages->every > 1 ? stages->every : 1;
     size_t units = model->block_count / every + (model->block_count % every != 0);
     if (stages->count > units && every > 1)
@@ -186,5 +344,5 @@ bool stages_cut(const struct stages *stages, const struct planner *planner,
                          stages->count, model->name, model->block_count);
     if (stages->blocks != NULL)
         return cut_by_list(stages, model, end_block, error);
-    return cut_by_cost(stages, planner, model, end_block, error);
+    return cut_by_cost(stages, demand, planner, end_block, error);
 }

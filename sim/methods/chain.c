@@ -49,14 +49,15 @@ void chain_release(struct chain *chain)
     chain->recompute = NULL;
 }
 
-static enum recompute recompute_of(const struct chain *chain, size_t stage)
+enum recompute chain_recompute(const struct chain *chain, size_t stage)
 {
     if (chain->recompute == NULL)
         return RECOMPUTE_NONE;
     return chain->recompute[chain->recompute_count > 1 ? stage : 0];
 }
 
-bool chain_model(struct planner *planner, const struct stages *stages, struct error *error)
+bool chain_model_within(struct planner *planner, const struct stages *stages,
+                        const struct stage_demand *demand, struct error *error)
 {
     planner->stage_count = stages->count;
     planner->end_block = checked_calloc(stages->count, sizeof *planner->end_block);
@@ -64,13 +65,19 @@ bool chain_model(struct planner *planner, const struct stages *stages, struct er
     if (planner->end_block == NULL || planner->head_value == NULL)
         return error_memory(error, "stages");
     const struct model *model = planner->setting->model;
-    if (!stages_cut(stages, planner, model, planner->end_block, error))
+    planner->plan->model = model_copy(model, error);
+    if (planner->plan->model == NULL ||
+        !stages_cut(stages, demand, planner, planner->end_block, error))
         return false;
     for (size_t i = 0; i < stages->count; i++)
         planner->head_value[i] = SIZE_MAX;
     planner->head_value[stages->count - 1] = model_output_value(model);
-    planner->plan->model = model_copy(model, error);
-    return planner->plan->model != NULL;
+    return true;
+}
+
+bool chain_model(struct planner *planner, const struct stages *stages, struct error *error)
+{
+    return chain_model_within(planner, stages, NULL, error);
 }
 
 struct part chain_part(const struct planner *planner, const struct chain *chain,
@@ -89,7 +96,7 @@ struct part chain_part(const struct planner *planner, const struct chain *chain,
         .final_loss = last,
         .gradient_in = chain->gradients && !last,
         .gradient_out = chain->gradients && stage > 0,
-        .recompute = recompute_of(chain, stage),
+        .recompute = chain_recompute(chain, stage),
         .trains = true,
         .activation_in = PLAN_NONE,
         .activation_out = PLAN_NONE,

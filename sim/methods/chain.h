@@ -22,6 +22,10 @@ void chain_release(struct chain *chain);
 /* Cuts the setting's model and sets planner->end_block, head_value (the model's output
  * on the last stage only) and plan->model (a copy). */
 bool chain_model(struct planner *planner, const struct stages *stages, struct error *error);
+/* The same with a cut that minds the processors' memory. */
+bool chain_model_within(struct planner *planner, const struct stages *stages,
+                        const struct stage_demand *demand, struct error *error);
+enum recompute chain_recompute(const struct chain *chain, size_t stage);
 
 /* Places one copy's stages on the next processors and connects neighbours. slots(stage)
  * says how many micro-batches a stage holds. Part i of the copy is stage i. */

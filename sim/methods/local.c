@@ -116,7 +116,7 @@ static bool seat_chunks(const struct local *local, struct planner *planner,
     size_t *end_block = checked_calloc(local->stages.count, sizeof *end_block);
     planner->seat = checked_calloc(planner->stage_count, sizeof *planner->seat);
     bool done = (end_block != NULL && planner->seat != NULL) || error_memory(error, "chunks");
-    done = done && stages_cut(&local->stages, planner, planner->plan->model, end_block, error);
+    done = done && stages_cut(&local->stages, NULL, planner, end_block, error);
     for (size_t chunk = 0, seat = 0; done && chunk < planner->stage_count; chunk++) {
         while (end_block[seat] < planner->end_block[chunk])
             seat++;

@@ -130,12 +130,6 @@ static bool pipeline_read(const struct json_at *at, struct method *method,
     return json_read_u64(at, "queue_capacity", 1, 1u << 20, &chain->queue_capacity, error);
 }
 
-static bool model(const struct method *method, struct planner *planner, struct error *error)
-{
-    const struct pipeline *pipeline = method->parameters;
-    return chain_model(planner, &pipeline->stages, error);
-}
-
 static struct schedule_place place_of(const struct pipeline *pipeline,
                                       const struct plan *plan, size_t stage)
 {
@@ -154,7 +148,7 @@ static uint32_t no_slots(const void *context, size_t stage)
 }
 
 /* What the schedule asks of a stage. */
-static bool schedule_part(const struct pipeline *pipeline, struct plan *plan,
+static bool schedule_part(const struct pipeline *pipeline, const struct plan *plan,
                           struct part *part, struct error *error)
 {
     const struct schedule *schedule = pipeline->schedule;
@@ -164,6 +158,21 @@ static bool schedule_part(const struct pipeline *pipeline, struct plan *plan,
         part->weight_versions = (uint32_t)schedule->weight_versions(&place);
     return schedule_slots(schedule, &place, part->stage / place.processors, &part->slots,
                           error);
+}
+
+static bool demand(const void *context, const struct planner *planner, size_t stage,
+                   struct part *part, struct error *error)
+{
+    const struct pipeline *pipeline = context;
+    part->recompute = chain_recompute(&pipeline->chain, stage);
+    return schedule_part(pipeline, planner->plan, part, error);
+}
+
+static bool model(const struct method *method, struct planner *planner, struct error *error)
+{
+    const struct pipeline *pipeline = method->parameters;
+    const struct stage_demand needs = {pipeline, demand, pipeline->chain.queue_capacity};
+    return chain_model_within(planner, &pipeline->stages, &needs, error);
 }
 
 static bool layout(const struct method *method, struct planner *planner,
