@@ -50,6 +50,22 @@ uint64_t collective_first(const struct collective *collective, uint32_t rank)
     return collective->firsts != NULL ? collective->firsts[rank] : collective->first;
 }
 
+static size_t slot_of(const struct collective *c, uint32_t lane, uint32_t from, uint32_t to)
+{
+    return ((size_t)lane * c->ranks + from) * c->ranks + to;
+}
+
+uint32_t collective_edge(const struct collective *collective, uint32_t lane, uint32_t from,
+                         uint32_t to)
+{
+    return collective->edges[slot_of(collective, lane, from, to)];
+}
+
+size_t collective_slots(const struct collective *collective)
+{
+    return (size_t)collective->lanes * collective->ranks * collective->ranks;
+}
+
 uint32_t collective_rank(const struct collective *collective, uint32_t part)
 {
     for (uint32_t i = 0; i < collective->ranks; i++)
@@ -58,18 +74,17 @@ uint32_t collective_rank(const struct collective *collective, uint32_t part)
     return PLAN_NONE;
 }
 
-/* The edge of a pair of ranks, made when first needed and as large as its largest
- * message. */
-static bool provide_edge(struct plan *plan, struct collective *c, uint32_t from, uint32_t to,
-                         uint64_t count, struct error *error)
+/* The edge of a send, made when first needed and as large as its largest message. */
+static bool provide_edge(struct plan *plan, struct collective *c, uint32_t from,
+                         const struct collective_move *move, struct error *error)
 {
-    uint32_t *index = &c->edges[(size_t)from * c->ranks + to];
-    /* One message a ring may be under way before the receiver takes the first. */
-    uint64_t capacity = 2 + (uint64_t)c->ring_count;
-    if (*index == PLAN_NONE && !plan_add_edge(plan, c->parts[from], c->parts[to],
-                                              PAYLOAD_PIECES, capacity, index, error))
+    uint32_t *index = &c->edges[slot_of(c, move->send_lane, from, move->to)];
+    uint64_t count = move->send_count;
+    if (*index == PLAN_NONE && !plan_add_edge(plan, c->parts[from], c->parts[move->to],
+                                              PAYLOAD_PIECES, 2, index, error))
         return false;
     struct edge *edge = &plan->edges[*index];
+    edge->lane = move->send_lane;
     if (count > edge->message_count)
         edge->message_count = count;
     uint64_t word = number_format_bytes(c->parameters ? plan->precision.weights
@@ -85,8 +100,7 @@ static bool provide_edges(struct plan *plan, struct collective *c, struct error 
         for (uint64_t round = 0; round < rounds; round++) {
             struct collective_move move = {0};
             c->algorithm->move(c, rank, round, &move);
-            if (move.sends &&
-                !provide_edge(plan, c, rank, move.to, move.send_count, error))
+            if (move.sends && !provide_edge(plan, c, rank, &move, error))
                 return false;
         }
     return true;
@@ -116,7 +130,8 @@ bool plan_add_collective(struct plan *plan, const struct collective *collective,
                          uint32_t *index, struct error *error)
 {
     struct collective own = *collective;
-    size_t pairs = (size_t)own.ranks * own.ranks;
+    own.lanes = own.algorithm->lanes == NULL ? 1 : own.algorithm->lanes(&own);
+    size_t slots = collective_slots(&own);
     size_t ring_ranks = (size_t)own.ring_count * own.ranks;
     bool good = true;
     if (!checked_grow((void **)&plan->collectives, &plan->collective_capacity,
@@ -126,12 +141,12 @@ bool plan_add_collective(struct plan *plan, const struct collective *collective,
     own.firsts = duplicate(collective->firsts, own.ranks, sizeof *own.firsts, &good);
     own.rings = duplicate(collective->rings, ring_ranks, sizeof *own.rings, &good);
     own.places = invert(collective, &good);
-    own.edges = checked_calloc(pairs, sizeof *own.edges);
+    own.edges = checked_calloc(slots, sizeof *own.edges);
     *index = (uint32_t)plan->collective_count;
     plan->collectives[plan->collective_count++] = own; /* owned, also when incomplete */
     if (!good || own.edges == NULL)
         return error_memory(error, "collective");
-    for (size_t i = 0; i < pairs; i++)
+    for (size_t i = 0; i < slots; i++)
         own.edges[i] = PLAN_NONE;
     return provide_edges(plan, &own, error);
 }

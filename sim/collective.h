@@ -13,6 +13,7 @@ struct collective_move {
     uint32_t to, from;             /* ranks */
     uint64_t send_first, send_count;
     uint64_t receive_first, receive_count;
+    uint32_t send_lane, receive_lane; /* messages of one lane follow each other */
 };
 
 struct collective_algorithm {
@@ -22,10 +23,12 @@ struct collective_algorithm {
     uint64_t (*rounds)(const struct collective *collective);
     void (*move)(const struct collective *collective, uint32_t rank, uint64_t round,
                  struct collective_move *move);
+    /* Ways beside each other from one rank to another; NULL: one. */
+    uint32_t (*lanes)(const struct collective *collective);
 };
 
 /* Of "multi_ring". */
-enum { COLLECTIVE_MAX_RINGS = 14 };
+enum { COLLECTIVE_MAX_RINGS = 64 };
 
 size_t collective_algorithm_count(void);
 const struct collective_algorithm *collective_algorithm_get(size_t index);
@@ -36,6 +39,10 @@ void collective_piece(uint64_t count, uint32_t pieces, uint32_t piece, uint64_t 
                       uint64_t *piece_count);
 /* The first scalar of the stretch in a rank's array. */
 uint64_t collective_first(const struct collective *collective, uint32_t rank);
+/* The edge between two ranks; PLAN_NONE when there is none. Slots are all these edges. */
+uint32_t collective_edge(const struct collective *collective, uint32_t lane, uint32_t from,
+                         uint32_t to);
+size_t collective_slots(const struct collective *collective);
 /* The rank of a part; PLAN_NONE when it takes no part. */
 uint32_t collective_rank(const struct collective *collective, uint32_t part);
 

@@ -10,8 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Messages; at least the capacity of a collective's edge. */
-enum { LINE_CAPACITY = COLLECTIVE_MAX_RINGS + 2 };
+enum { LINE_CAPACITY = 8 }; /* messages; at least the capacity of a collective's edge */
 
 /* An edge of the collective. */
 struct line {
@@ -54,8 +53,8 @@ static bool open_lines(struct closed *k)
 {
     uint32_t last = 0;
     k->first_edge = PLAN_NONE;
-    size_t pairs = (size_t)k->c->ranks * k->c->ranks;
-    for (size_t i = 0; i < pairs; i++) {
+    size_t slots = collective_slots(k->c);
+    for (size_t i = 0; i < slots; i++) {
         uint32_t edge = k->c->edges[i];
         if (edge == PLAN_NONE)
             continue;
@@ -69,15 +68,16 @@ static bool open_lines(struct closed *k)
         executor_fail(k->x, STATUS_HOST, "out of memory: collective");
         return false;
     }
-    for (size_t i = 0; i < pairs; i++)
+    for (size_t i = 0; i < slots; i++)
         if (k->c->edges[i] != PLAN_NONE && !open_line(k, k->c->edges[i]))
             return false;
     return true;
 }
 
-static struct line *line_of(struct closed *k, uint32_t from, uint32_t to, uint32_t *edge)
+static struct line *line_of(struct closed *k, uint32_t lane, uint32_t from, uint32_t to,
+                            uint32_t *edge)
 {
-    *edge = k->c->edges[(size_t)from * k->c->ranks + to];
+    *edge = collective_edge(k->c, lane, from, to);
     return &k->lines[*edge - k->first_edge];
 }
 
@@ -85,7 +85,7 @@ static void send(struct closed *k, uint32_t rank)
 {
     const struct collective_move *move = &k->moves[rank];
     uint32_t index;
-    struct line *line = line_of(k, rank, move->to, &index);
+    struct line *line = line_of(k, move->send_lane, rank, move->to, &index);
     const struct edge *edge = &k->x->plan->edges[index];
     double issue_s = k->ready_s[rank];
     if (line->sent >= line->taken + edge->capacity) {
@@ -116,7 +116,7 @@ static void receive(struct closed *k, uint32_t rank)
 {
     const struct collective_move *move = &k->moves[rank];
     uint32_t index;
-    struct line *line = line_of(k, move->from, rank, &index);
+    struct line *line = line_of(k, move->receive_lane, move->from, rank, &index);
     if (line->taken >= line->sent) {
         executor_fail(k->x, STATUS_HOST, "a collective cannot be worked out; use fidelity "
                                          "\"message\"");

@@ -63,7 +63,7 @@ static void send_piece(struct walker *w, const struct collective *c, uint32_t ra
                        const struct collective_move *move)
 {
     struct executor *x = w->executor;
-    uint32_t edge = c->edges[(size_t)rank * c->ranks + move->to];
+    uint32_t edge = collective_edge(c, move->send_lane, rank, move->to);
     uint64_t word = number_format_bytes(c->parameters ? x->plan->precision.weights
                                                       : x->plan->precision.gradients);
     const struct letter letter = {.step = w->step, .bytes = move->send_count * word};
@@ -78,7 +78,7 @@ static void receive_piece(struct walker *w, const struct collective *c, uint32_t
                           const struct collective_move *move)
 {
     struct executor *x = w->executor;
-    uint32_t edge = c->edges[(size_t)move->from * c->ranks + rank];
+    uint32_t edge = collective_edge(c, move->receive_lane, move->from, rank);
     uint64_t number = message_await(w, edge);
     if (x->training)
         trainer_unpack_piece(x->execution->trainer, c, rank, collective_first(c, rank) + move->receive_first,
@@ -130,8 +130,8 @@ static uint64_t buffer_bytes(const struct executor *x, const struct collective *
                              uint32_t rank)
 {
     uint64_t bytes = 0;
-    for (uint32_t from = 0; from < c->ranks; from++) {
-        uint32_t edge = c->edges[(size_t)from * c->ranks + rank];
+    for (size_t i = rank; i < collective_slots(c); i += c->ranks) {
+        uint32_t edge = c->edges[i];
         if (edge != PLAN_NONE)
             bytes += x->plan->edges[edge].capacity * x->plan->edges[edge].message_bytes;
     }

@@ -1,6 +1,7 @@
 #include "sim/fidelity.h"
 
 #include "base/checked.h"
+#include "sim/collective.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,11 +18,11 @@ struct usage {
 };
 
 /* A collective's messages between two processors follow each other, also those of several
- * collectives of the same parts: they count as one user. */
+ * collectives of the same parts: they count as one user, unless in lanes. */
 static bool same_user(const struct edge *a, const struct edge *b)
 {
     return a->payload == PAYLOAD_PIECES && b->payload == PAYLOAD_PIECES &&
-           a->from_part == b->from_part && a->to_part == b->to_part;
+           a->from_part == b->from_part && a->to_part == b->to_part && a->lane == b->lane;
 }
 
 static bool limits(const struct link *link)
@@ -87,9 +88,9 @@ static bool judge(struct usage *u, enum fidelity fidelity, struct fidelity_map *
     }
     for (size_t c = 0; c < plan->collective_count; c++) {
         const struct collective *collective = &plan->collectives[c];
-        size_t pairs = (size_t)collective->ranks * collective->ranks;
+        size_t slots = collective_slots(collective);
         bool alone = true;
-        for (size_t i = 0; alone && i < pairs; i++) {
+        for (size_t i = 0; alone && i < slots; i++) {
             uint32_t edge = collective->edges[i];
             if (edge == PLAN_NONE || map->edge_alone[edge])
                 continue;

@@ -174,6 +174,7 @@ struct edge {
     uint64_t capacity;       /* messages that may wait or be under way */
     uint64_t message_count;  /* scalars of a message, at most */
     uint64_t message_bytes;
+    uint32_t lane;           /* of a collective with several ways between two ranks */
     /* The sender goes on at once, even on a bulk-synchronous processor: an actor of the
      * edge's own waits for the exchange. */
     bool background;
@@ -206,7 +207,8 @@ struct collective {
     uint32_t *rings;      /* [ring_count * ranks], orders of the ranks; NULL: as is usual */
     uint32_t *places;     /* [ring_count * ranks], where in the order a rank stands */
     uint32_t ring_count;
-    uint32_t *edges;      /* [ranks * ranks], from x to; PLAN_NONE where unused */
+    uint32_t *edges;      /* [lanes * ranks * ranks], lane x from x to; PLAN_NONE where unused */
+    uint32_t lanes;       /* set by plan_add_collective */
 };
 
 struct plan {

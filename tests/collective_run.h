@@ -28,7 +28,7 @@ static inline struct collective collective_of(const struct collective_case *k, u
 {
     for (uint32_t i = 0; i < k->ranks; i++)
         parts[i] = i;
-    return (struct collective){
+    struct collective c = {
         .algorithm = collective_algorithm_find(k->algorithm),
         .goal = k->goal,
         .count = k->count,
@@ -38,6 +38,8 @@ static inline struct collective collective_of(const struct collective_case *k, u
         .rings = k->rings,
         .ring_count = k->ring_count,
     };
+    c.lanes = c.algorithm->lanes == NULL ? 1 : c.algorithm->lanes(&c);
+    return c;
 }
 
 static inline struct plan *collective_plan(const struct experiment *e,

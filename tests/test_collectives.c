@@ -44,9 +44,10 @@ struct walk {
     uint64_t *sent_scalars;
 };
 
-static struct parcel **queue_of(struct walk *w, uint32_t from, uint32_t to)
+static struct parcel **queue_of(struct walk *w, uint32_t lane, uint32_t from, uint32_t to)
 {
-    return &w->queues[(size_t)from * w->c->ranks + to];
+    CU_ASSERT_FATAL(lane < w->c->lanes);
+    return &w->queues[((size_t)lane * w->c->ranks + from) * w->c->ranks + to];
 }
 
 static bool put(struct walk *w, uint32_t rank, const struct collective_move *move)
@@ -56,10 +57,10 @@ static bool put(struct walk *w, uint32_t rank, const struct collective_move *mov
     CU_ASSERT_FATAL(move->to < c->ranks && move->to != rank);
     CU_ASSERT_FATAL(move->send_count <= c->count &&
                     move->send_first <= c->count - move->send_count);
-    struct parcel **end = queue_of(w, rank, move->to);
+    struct parcel **end = queue_of(w, move->send_lane, rank, move->to);
     for (; *end != NULL; end = &(*end)->next)
         waiting++;
-    if (waiting >= 2 + (size_t)c->ring_count)
+    if (waiting >= 2) /* as many as an edge holds */
         return false;
     struct parcel *parcel = calloc(1, sizeof *parcel);
     parcel->first = move->send_first;
@@ -77,7 +78,7 @@ static bool put(struct walk *w, uint32_t rank, const struct collective_move *mov
 static bool take(struct walk *w, uint32_t rank, const struct collective_move *move)
 {
     CU_ASSERT_FATAL(move->from < w->c->ranks && move->from != rank);
-    struct parcel **head = queue_of(w, move->from, rank), *parcel = *head;
+    struct parcel **head = queue_of(w, move->receive_lane, move->from, rank), *parcel = *head;
     if (parcel == NULL)
         return false;
     /* What comes in is what its sender sent. */
@@ -116,7 +117,7 @@ static bool advance(struct walk *w, uint32_t rank)
 static void walk(struct walk *w, uint64_t seed)
 {
     uint32_t ranks = w->c->ranks;
-    size_t pairs = (size_t)ranks * ranks;
+    size_t pairs = collective_slots(w->c);
     w->queues = calloc(pairs, sizeof(struct parcel *));
     w->round = calloc(ranks, sizeof *w->round);
     w->sent = calloc(ranks, sizeof *w->sent);
@@ -456,6 +457,30 @@ static void two_rings(void)
     }
 }
 
+/* Rings that go the same way are beside each other: they share the links, and each has but
+ * its own latencies. */
+static void rings_beside_each_other(void)
+{
+    for (uint32_t n = 2; n <= 6; n++)
+        for (uint32_t rings = 1; rings <= 6; rings++) {
+            uint32_t orders[6 * 6];
+            for (uint32_t i = 0; i < rings * n; i++)
+                orders[i] = i % n;
+            struct collective_case k = {.algorithm = "multi_ring",
+                                        .topology = "full",
+                                        .overlap = true,
+                                        .ranks = n,
+                                        .count = rings * n * UINT64_C(1000),
+                                        .link = link_1g,
+                                        .rings = orders,
+                                        .ring_count = rings};
+            double bytes = 4.0 * (double)k.count;
+            struct collective_outcome o = run_collective(&k);
+            CHECK_CLOSE(o.time_s, seconds(2.0 * (n - 1), 2.0 * (n - 1) / n * bytes), 1e-9);
+            CU_ASSERT(o.bytes == 2 * (n - 1) * 4 * k.count);
+        }
+}
+
 static void goals(void)
 {
     for (uint32_t n = 1; n <= 17; n++)
@@ -572,6 +597,7 @@ static const struct check checks[] = {
     {"halving for any number of ranks beats folding", halving_beats_folding},
     {"hierarchical: time", hierarchical_closed_form},
     {"two rings on a duplex ring", two_rings},
+    {"rings beside each other", rings_beside_each_other},
     {"reduce-scatter and all-gather", goals},
     {"worked out or simulated", worked_out_or_simulated},
     {"arrays of nothing and of one scalar", nothing_and_little},

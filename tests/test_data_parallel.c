@@ -571,7 +571,7 @@ static void refusals(void)
     refuse(sgd, "\"group\": 2", backprop, "no effect");
     refuse(sgd, "\"all_reduce\": \"hierarchical\", \"group\": 3", backprop, "group");
     refuse(sgd, "\"rings\": [[0, 1]]", backprop, "no effect");
-    refuse(sgd, "\"all_reduce\": \"multi_ring\", \"rings\": []", backprop, "1 to 14");
+    refuse(sgd, "\"all_reduce\": \"multi_ring\", \"rings\": []", backprop, "1 to 64");
     refuse(sgd, "\"all_reduce\": \"multi_ring\", \"rings\": [[0]]", backprop, "0 to 1");
     refuse(sgd, "\"all_reduce\": \"multi_ring\", \"rings\": [[0, 0]]", backprop, "twice");
     refuse(sgd, "\"all_reduce\": \"multi_ring\", \"rings\": [[0, 2]]", backprop, "rings[0][1]");

@@ -54,12 +54,15 @@ static void move(const struct collective *c, uint32_t rank, uint64_t round,
     uint64_t behind = ring_count(c) - 1;
     uint64_t messages = ring_rounds(c->goal, c->ranks) * ring_count(c);
     struct collective_move out = {0};
-    if (round >= behind)
+    if (round >= behind) {
         message(c, rank, round - behind, move);
+        move->receive_lane = (uint32_t)((round - behind) % (behind + 1));
+    }
     move->sends = round < messages;
     if (!move->sends)
         return;
     message(c, rank, round, &out);
+    move->send_lane = (uint32_t)(round % (behind + 1));
     move->to = out.to;
     move->send_first = out.send_first;
     move->send_count = out.send_count;
@@ -71,4 +74,5 @@ const struct collective_algorithm collective_multi_ring = {
     .supports = supports,
     .rounds = rounds,
     .move = move,
+    .lanes = ring_count,
 };
