@@ -2,10 +2,12 @@
 
 #include "base/checked.h"
 #include "engine/models/presets.h"
+#include "sim/automatic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char *const keys[] = {
     "name",  "model",     "data",    "platform",       "precision",       "batch",
@@ -123,6 +125,15 @@ static bool read_model(struct json_at *root, struct experiment *e, struct error 
     return e->model != NULL && (!e->has_data || check_fit(&at, e, error));
 }
 
+/* Puts the place in front of what went wrong there. */
+static bool fail_at(const struct json_at *at, struct error *error)
+{
+    struct error cause = *error;
+    json_fail(at, error, "%s", cause.message);
+    error->status = cause.status;
+    return false;
+}
+
 /* A platform is a path relative to the experiment's file, or to the working folder, or a
  * shipped name, or stands in the experiment itself as an object. */
 static bool read_platform(struct json_at *root, struct experiment *e, struct error *error)
@@ -136,18 +147,19 @@ static bool read_platform(struct json_at *root, struct experiment *e, struct err
         e->platform = platform_parse(&at, error);
         return e->platform != NULL;
     }
-    if (!json_string(&at, &name, error))
-        return false;
+    if (!json_is_string(&at))
+        return json_fail(&at, error, "must be a name, a file or an object that describes it");
+    json_string(&at, &name, error);
     const char *file = json_file_name(e->file);
     const char *slash = strrchr(file, '/');
     int written = -1;
     if (name[0] != '/' && slash != NULL)
         written = snprintf(path, sizeof path, "%.*s%s", (int)(slash - file + 1), file, name);
-    FILE *there = written > 0 && (size_t)written < sizeof path ? fopen(path, "r") : NULL;
-    if (there != NULL)
-        fclose(there);
-    e->platform = platform_read(there != NULL ? path : name, error);
-    return e->platform != NULL;
+    struct stat there;
+    bool beside = written > 0 && (size_t)written < sizeof path && stat(path, &there) == 0 &&
+                  S_ISREG(there.st_mode);
+    e->platform = platform_read(beside ? path : name, error);
+    return e->platform != NULL || fail_at(&at, error);
 }
 
 static bool read_sizes(struct json_at *root, struct experiment *e, struct error *error)
@@ -215,6 +227,9 @@ static bool read_method(const struct json_at *list, size_t index, struct experim
 {
     struct json_at at;
     json_element(list, index, &at);
+    if (!automatic_stages(&at, platform_processor_count(e->platform), e->model->block_count,
+                          error))
+        return false;
     e->methods[index] = method_read(&at, error);
     if (e->methods[index] == NULL)
         return false;
@@ -225,12 +240,7 @@ static bool read_method(const struct json_at *list, size_t index, struct experim
                              "two methods are named \"%s\"; give each a \"name\" of its own",
                              e->methods[index]->name);
     e->plans[index] = method_plan(e->methods[index], &e->setting, error);
-    if (e->plans[index] != NULL)
-        return true;
-    struct error cause = *error;
-    json_fail(&at, error, "%s", cause.message);
-    error->status = cause.status;
-    return false;
+    return e->plans[index] != NULL || fail_at(&at, error);
 }
 
 static bool read_methods(struct json_at *root, struct experiment *e, struct error *error)

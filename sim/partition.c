@@ -12,7 +12,12 @@ bool stages_read(const struct json_at *object, size_t fallback, struct stages *s
 {
     struct json_at at;
     *stages = (struct stages){.count = fallback};
-    if (!json_optional(object, "stages", &at) || !json_is_array(&at)) {
+    bool given = json_optional(object, "stages", &at);
+    if (given && !json_is_array(&at) && !json_is_number(&at))
+        return json_fail(&at, error,
+                         "must be a count, a list of block counts such as [3, 4, 6, 3], or "
+                         "\"auto\"");
+    if (!given || !json_is_array(&at)) {
         uint64_t count = fallback;
         if (!json_read_u64(object, "stages", 1, PARTITION_MAX_STAGES, &count, error))
             return false;

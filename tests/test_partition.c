@@ -87,7 +87,48 @@ static void best_that_fits(void)
     CU_ASSERT(limited > 5); /* memory has decided some of them */
 }
 
+/* The stages that "auto" comes to: the last part's stage of the first copy, and one. */
+static uint32_t stages_of(const char *method)
+{
+    struct error error;
+    char text[1024];
+    snprintf(text, sizeof text,
+             "{\"model\": {\"preset\": \"mlp\", \"depth\": 5}, \"numerics\": false, "
+             "\"batch\": 16, \"micro_batch\": 2, \"platform\": \"ipu-pod16\", \"methods\": "
+             "[%s]}",
+             method);
+    struct experiment *e = read_experiment(text, &error);
+    if (e == NULL)
+        printf("\n  %s\n", error.message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+    uint32_t stages = e->plans[0]->copies[0].end_part - e->plans[0]->copies[0].first_part;
+    experiment_free(e);
+    return stages;
+}
+
+static void automatic_count(void)
+{
+#define INNER "{\"kind\": \"pipeline\", \"stages\": \"auto\"}"
+    CU_ASSERT_EQUAL(stages_of(INNER), 6); /* blocks */
+    CU_ASSERT_EQUAL(stages_of("{\"kind\": \"local\", \"stages\": \"auto\"}"), 6);
+    CU_ASSERT_EQUAL(stages_of("{\"kind\": \"pipeline\", \"stages\": \"auto\", "
+                              "\"placement\": [3, 1, 2]}"),
+                    3);
+    CU_ASSERT_EQUAL(stages_of("{\"kind\": \"data_parallel\", \"replicas\": 4, \"inner\": " INNER
+                              "}"),
+                    4);
+    CU_ASSERT_EQUAL(stages_of("{\"kind\": \"codistillation\", \"models\": 2, \"inner\": "
+                              "{\"kind\": \"data_parallel\", \"replicas\": 2, \"inner\": " INNER
+                              "}}"),
+                    4);
+    CU_ASSERT_EQUAL(stages_of("{\"kind\": \"codistillation\", \"models\": 8, \"inner\": " INNER
+                              "}"),
+                    2);
+#undef INNER
+}
+
 static const struct check checks[] = {
+    {"\"auto\" is as many stages as there is room for", automatic_count},
     {"the fastest cut that fits", best_that_fits},
 };
 
