@@ -193,11 +193,6 @@ bool planner_place(struct planner *planner, uint32_t *processor, struct error *e
                          "placement lists %zu processors, the method needs more",
                          method->placement_count);
     *processor = method->placement != NULL ? method->placement[place] : (uint32_t)place;
-    if (method->placement != NULL && *processor >= available)
-        return error_set(error, STATUS_BAD_INPUT,
-                         "placement names processor %u, platform \"%s\" has %zu (0 to %zu)",
-                         *processor, platform_name(planner->setting->platform), available,
-                         available - 1);
     if (place >= available)
         return error_set(error, STATUS_BAD_INPUT,
                          "needs more than the %zu processors of platform \"%s\"", available,
@@ -230,6 +225,29 @@ static bool set_sizes(struct plan *plan, const struct setting *setting, struct e
     return true;
 }
 
+/* Before anybody looks a processor up. */
+static bool check_placement(const struct planner *planner, struct error *error)
+{
+    const struct method *method = planner->method;
+    size_t available = planner->plan->processor_count;
+    for (size_t i = 0; i < method->placement_count; i++)
+        if (method->placement[i] >= available)
+            return error_set(error, STATUS_BAD_INPUT,
+                             "placement names processor %u, platform \"%s\" has %zu (0 to %zu)",
+                             method->placement[i], platform_name(planner->setting->platform),
+                             available, available - 1);
+    return true;
+}
+
+static bool check_all_placed(const struct planner *planner, struct error *error)
+{
+    size_t count = planner->method->placement_count;
+    return count == 0 || planner->placed >= count ||
+           error_set(error, STATUS_BAD_INPUT,
+                     "placement lists %zu processors, the method uses %zu", count,
+                     planner->placed);
+}
+
 /* The norm that clips is over all gradients of a model, and no part of one knows it; the
  * chunks of local parallelism are models of their own. */
 static bool check_clipping(const struct plan *plan, const struct optimizer_options *optimizer,
@@ -249,9 +267,10 @@ static bool build(const struct method *method, struct planner *planner, struct e
 {
     struct plan *plan = planner->plan;
     const struct copy whole = {.shards = 1, .shares = 1};
-    return set_sizes(plan, planner->setting, error) &&
+    return set_sizes(plan, planner->setting, error) && check_placement(planner, error) &&
            method->kind->model(method, planner, error) &&
-           method->kind->layout(method, planner, &whole, error) && tie_parts(plan, error) &&
+           method->kind->layout(method, planner, &whole, error) &&
+           check_all_placed(planner, error) && tie_parts(plan, error) &&
            check_clipping(plan, &planner->setting->optimizer, error) &&
            method->kind->emit(method, planner, 0, (uint32_t)plan->copy_count, error) &&
            plan_check(plan, error);
