@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct published_result published_laskin2020_bytes;
+extern const struct published_result published_laskin2020_bytes, published_nccl_v100,
+    published_nccl_a100;
 
 static const struct published_result *const results[] = {
     &published_laskin2020_bytes,
+    &published_nccl_v100,
+    &published_nccl_a100,
 };
 
 size_t published_count(void)
@@ -51,21 +54,28 @@ bool published_within(const struct published_figure *figure)
            figure->tolerance * fabs(figure->published);
 }
 
+struct json_file *published_file(const char *name, struct error *error)
+{
+    char path[4096];
+    const char *data = getenv("PODSIM_DATA");
+    snprintf(path, sizeof path, "%s/analysis/experiments/%s",
+             data != NULL ? data : PODSIM_DATA_DIRECTORY, name);
+    return json_file_read(path, error);
+}
+
 bool published_run(const struct published_result *result, struct published_report *report,
                    struct error *error)
 {
-    char path[4096];
     const struct run_options options = {0};
-    const char *data = getenv("PODSIM_DATA");
-    snprintf(path, sizeof path, "%s/analysis/experiments/%s",
-             data != NULL ? data : PODSIM_DATA_DIRECTORY, result->experiment);
-    struct json_file *file = json_file_read(path, error);
+    memset(report, 0, sizeof *report);
+    if (result->run != NULL)
+        return result->run(report, error);
+    struct json_file *file = published_file(result->experiment, error);
     struct experiment *experiment = file == NULL ? NULL : experiment_read(file, error);
     if (experiment == NULL)
         return false;
     cJSON *raw = run_methods(experiment, &options, error);
     cJSON *methods = raw == NULL ? NULL : summary_parsed(raw);
-    memset(report, 0, sizeof *report);
     bool measured = raw != NULL && (methods != NULL || error_memory(error, "summary")) &&
                     result->measure(methods, report, error);
     cJSON_Delete(raw);

@@ -3,7 +3,7 @@
 #ifndef PODSIM_ANALYSIS_PUBLISHED_H
 #define PODSIM_ANALYSIS_PUBLISHED_H
 
-#include "base/error.h"
+#include "base/json.h"
 
 #include <cjson/cJSON.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct published_report {
 struct published_result {
     const char *name;
     const char *source;
-    /* The experiment that gives ours, in analysis/experiments/. */
+    /* The experiment that gives ours, in analysis/experiments/; NULL when there is run. */
     const char *experiment;
     /* What the source leaves open and what was chosen; lines of text. */
     const char *choices;
@@ -35,6 +35,8 @@ struct published_result {
      * needed is not there. */
     bool (*measure)(const cJSON *methods, struct published_report *report,
                     struct error *error);
+    /* In place of experiment and measure: does it all. */
+    bool (*run)(struct published_report *report, struct error *error);
 };
 
 size_t published_count(void);
@@ -45,7 +47,8 @@ bool published_run(const struct published_result *result, struct published_repor
                    struct error *error);
 bool published_within(const struct published_figure *figure);
 
-/* For the files: adds a figure; the method of a name (NULL and error: not there). */
+/* For the files: an experiment of analysis/experiments/; adds a figure; the method of a name (NULL and error: not there). */
+struct json_file *published_file(const char *name, struct error *error);
 void published_add(struct published_report *report, const char *what, const char *unit,
                    double published, double tolerance, double ours);
 const cJSON *published_method(const cJSON *methods, const char *name, struct error *error);
