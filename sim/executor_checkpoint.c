@@ -90,5 +90,6 @@ void execute_poll(struct walker *w, const struct instruction *i)
     }
     part->version = wanted;
     if (decides && part->version > 0)
-        executor_metric(w, "teacher age", (double)(int64_t)(w->step - part->version_step) - 1);
+        executor_metric(w, "teacher age", i->target,
+                        (double)(int64_t)(w->step - part->version_step) - 1);
 }

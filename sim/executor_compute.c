@@ -207,14 +207,14 @@ static void loss(struct walker *w, const struct instruction *i)
     state->present = 0;
 }
 
-void executor_metric(struct walker *w, const char *name, double value)
+void executor_metric(struct walker *w, const char *name, uint32_t edge, double value)
 {
     double now_s = machine_now_s();
     struct event event = {.kind = EVENT_METRIC,
                           .name = name,
                           .processor = w->processor,
                           .layer = EVENT_NONE,
-                          .edge = EVENT_NONE,
+                          .edge = edge,
                           .step = w->step,
                           .start_s = now_s,
                           .end_s = now_s,
@@ -242,8 +242,8 @@ static void evaluate(struct walker *w, uint32_t copy, uint64_t done)
         return;
     struct evaluation evaluation;
     trainer_evaluate(execution->trainer, copy, &evaluation);
-    executor_metric(w, "accuracy", evaluation.accuracy);
-    executor_metric(w, "test loss", evaluation.loss);
+    executor_metric(w, "accuracy", EVENT_NONE, evaluation.accuracy);
+    executor_metric(w, "test loss", EVENT_NONE, evaluation.loss);
 }
 
 /* The part's weights are those of the next step: tells of it when that goes for the whole
@@ -274,7 +274,8 @@ static void update(struct walker *w, const struct instruction *i)
     if (x->training)
         trainer_update(x->execution->trainer, i->part, number);
     if (part->final_loss && x->training && (number + 1) % updates == 0)
-        executor_metric(w, "loss", trainer_step_loss(x->execution->trainer, i->part));
+        executor_metric(w, "loss", EVENT_NONE,
+                        trainer_step_loss(x->execution->trainer, i->part));
     bool gathers = part->gather_every <= 1 || (w->step + 1) % part->gather_every == 0;
     x->parts[i->part].gathers_left = gathers ? part->gather_count : 0;
     if (x->parts[i->part].gathers_left == 0)

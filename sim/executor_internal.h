@@ -153,7 +153,8 @@ void charges_free(struct executor *x);
 
 /* executor_compute.c: forward, backward, loss, update and load of one instruction. */
 void execute_compute(struct walker *w, const struct instruction *instruction);
-void executor_metric(struct walker *w, const char *name, double value);
+/* edge: what it is about, or EVENT_NONE */
+void executor_metric(struct walker *w, const char *name, uint32_t edge, double value);
 
 /* After a collective of a part's parameters: the last one completes the update. */
 void execute_gathered(struct walker *w, uint32_t part);

@@ -162,7 +162,9 @@ static bool some_copy_finished(const struct executor *x)
         const struct copy *copy = &x->plan->copies[c];
         bool finished = true;
         for (uint32_t p = copy->first_part; p < copy->end_part; p++)
-            finished = finished && x->parts[p].updates >= x->execution->steps;
+            finished = finished && (!x->plan->parts[p].trains ||
+                                    x->parts[p].updates >=
+                                        x->execution->steps * x->plan->updates);
         if (finished)
             return true;
     }

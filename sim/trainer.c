@@ -159,7 +159,7 @@ static bool create_part(struct trainer *t, uint32_t index, struct error *error)
     store_weights(t, index, 0);
     size_t parameters;
     network_parameters(own->network, &parameters);
-    size_t words = (size_t)optimizer_state_words(&t->plan->optimizer);
+    size_t words = part->trains ? (size_t)optimizer_state_words(&t->plan->optimizer) : 0;
     own->optimizer_state = checked_calloc_aligned(words * parameters, sizeof(scalar));
     own->labels = checked_calloc((size_t)(plan->micro_batch * t->data->labels),
                                  sizeof *own->labels);

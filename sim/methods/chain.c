@@ -272,8 +272,8 @@ static bool emit_checkpoints(struct plan *plan, struct code *code, uint32_t part
     return true;
 }
 
-bool chain_update_of(struct plan *plan, struct code *code, uint32_t part,
-                     int64_t micro_batch, struct error *error)
+static bool emit_update(struct plan *plan, struct code *code, uint32_t part,
+                        int64_t micro_batch, struct error *error)
 {
     const struct part *p = &plan->parts[part];
     for (size_t i = 0; i < p->tie_count; i++)
@@ -289,7 +289,15 @@ bool chain_update_of(struct plan *plan, struct code *code, uint32_t part,
             return false;
         code_every(code, p->gather_every);
     }
+    return true;
+}
+
+bool chain_update_of(struct plan *plan, struct code *code, uint32_t part,
+                     int64_t micro_batch, struct error *error)
+{
     uint64_t each = plan->micro_batches / plan->updates;
+    if (plan->parts[part].trains && !emit_update(plan, code, part, micro_batch, error))
+        return false;
     return (uint64_t)micro_batch + each != plan->micro_batches ||
            emit_checkpoints(plan, code, part, micro_batch, error);
 }

@@ -259,8 +259,7 @@ static bool emit_update(const struct seat *seat, uint64_t first, uint64_t count,
     if (!emit_received(seat, (int64_t)(first + count) - 1, error))
         return false;
     for (uint32_t p = seat->first; p < seat->end; p++)
-        if (seat->plan->parts[p].trains &&
-            !chain_update_of(seat->plan, seat->code, p, (int64_t)first, error))
+        if (!chain_update_of(seat->plan, seat->code, p, (int64_t)first, error))
             return false;
     return true;
 }
