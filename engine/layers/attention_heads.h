@@ -21,7 +21,8 @@ struct attention_gradients {
     scalar *q, *k, *v; /* overwritten; strides as above */
 };
 
-/* p [batch, heads, queries, keys], context [batch, queries, width]. */
+/* p [batch, heads, queries, keys], of which causal heads leave unwritten what nobody reads;
+ * context [batch, queries, width]. */
 void attention_forward(const struct attention_size *size,
                        const struct attention_values *values, scalar *p, scalar *context);
 /* scores: scratch of queries * keys. */
