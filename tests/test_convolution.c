@@ -4,6 +4,7 @@
 #include "engine/convolution.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 static const struct layer_case cases[] = {
     {"conv2d", {{"channels", 16}, {"padding", 1}}, 2, 1, {{3, {16, 8, 8}}}, 0},
@@ -22,6 +23,11 @@ static const struct layer_case cases[] = {
     {"conv2d", {{"channels", 1}, {"kernel", 1}}, 1, 1, {{3, {1, 1, 1}}}, 0},
     {"conv2d", {{"channels", 33}, {"kernel", 1}, {"bias", 1}}, 1, 1, {{3, {65, 1, 1}}}, 0},
     {"conv2d", {{"channels", 4}, {"kernel", 9}}, 5, 1, {{3, {2, 9, 9}}}, 0},
+    /* Channels and tiles enough for Winograd's products. */
+    {"conv2d", {{"channels", 32}, {"padding", 1}}, 2, 1, {{3, {32, 16, 16}}}, 0},
+    {"conv2d", {{"channels", 49}, {"padding", 1}, {"bias", 1}}, 3, 1, {{3, {35, 17, 14}}}, 0},
+    {"conv2d", {{"channels", 33}}, 1, 1, {{3, {64, 23, 30}}}, 0},
+    {"conv2d", {{"channels", 128}, {"padding", 1}}, 33, 1, {{3, {64, 1, 3}}}, 0},
 };
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 
@@ -215,6 +221,42 @@ static void test_same_bits(void)
     }
 }
 
+struct turn {
+    struct bench bench;
+    bool opened;
+};
+
+static void *take_turn(void *argument)
+{
+    struct turn *turn = argument;
+    turn->opened = bench_open(&turn->bench, turn->bench.from);
+    bench_forward(&turn->bench);
+    bench_backward(&turn->bench, true, true, false);
+    return NULL;
+}
+
+/* On a stack as small as those of simulated processors, from preparation on. */
+static void test_small_stack(void)
+{
+    pthread_attr_t small;
+    CU_ASSERT_EQUAL_FATAL(pthread_attr_init(&small), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_attr_setstacksize(&small, 128 << 10), 0);
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        pthread_t thread;
+        struct bench here;
+        struct turn turn = {.bench.from = &cases[i]};
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, &small, take_turn, &turn), 0);
+        pthread_join(thread, NULL);
+        CU_ASSERT_TRUE_FATAL(turn.opened && bench_open(&here, &cases[i]));
+        bench_forward(&here);
+        CU_ASSERT(memcmp(here.output, turn.bench.output,
+                         here.output_size * sizeof(scalar)) == 0);
+        bench_close(&here);
+        bench_close(&turn.bench);
+    }
+    pthread_attr_destroy(&small);
+}
+
 static bool described(const struct layer_case *from, struct layer *layer,
                       struct error *error)
 {
@@ -285,6 +327,7 @@ static const struct check checks[] = {
     {"the reference against plain loops", test_reference},
     {"the library is used where it is linked", test_library_is_used},
     {"the same bits whatever the threads", test_same_bits},
+    {"a small stack", test_small_stack},
     {"refusals", test_refusals},
     {"sizes beyond 32 bits", test_large},
 };
