@@ -30,11 +30,50 @@ struct machine {
     struct wire *wires;
     size_t wire_count;
     bool *link_used; /* SimGrid knows the links of simulated channels only */
+    /* How long the messages under way would take one after the other, which no sharing
+     * exceeds; and the most that a link has been slowed down. */
+    double under_way_s, slowing;
 };
 
 struct gate {
     sg_sem_t semaphore;
 };
+
+/* SimGrid ends an event when the clock is within surf/precision of the event's date, and
+ * never when rounding has led the clock past it: late events of long runs. Up to COARSE_S
+ * the precision covers the last bit of a date; from there on a daemon wakes at the latest
+ * when the clock has doubled, so that each step of the clock, date minus clock, is exact. */
+static const double COARSE_S = 200;
+static struct {
+    double until_s; /* the latest date that something may end */
+    sg_sem_t wanted;
+    bool runs;
+    double ended_s; /* when something ended last */
+    bool over;
+} pace;
+
+static void keep_pace(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        sg_sem_acquire(pace.wanted);
+        for (double now_s = simgrid_get_clock(); now_s < pace.until_s;
+             now_s = simgrid_get_clock())
+            sg_actor_sleep_for(now_s < COARSE_S / 2 ? COARSE_S - now_s : now_s);
+        pace.runs = false;
+    }
+}
+
+/* From inside actors: something may end as late as this. */
+static void reach(double date_s)
+{
+    if (date_s <= pace.until_s || date_s <= COARSE_S)
+        return;
+    pace.until_s = date_s;
+    if (!pace.runs)
+        sg_sem_release(pace.wanted);
+    pace.runs = true;
+}
 
 static void start_simgrid(void)
 {
@@ -50,6 +89,7 @@ static void start_simgrid(void)
     };
     int count = (int)(sizeof arguments / sizeof arguments[0]) - 1;
     simgrid_init(&count, arguments);
+    pace.wanted = sg_sem_init(0);
 }
 
 /* Takes its end of every message of one channel. */
@@ -160,10 +200,16 @@ struct machine *machine_create(struct platform *platform,
         error_memory(error, "machine");
         return NULL;
     }
-    *machine = (struct machine){platform, wires, channel_count, link_used};
+    *machine = (struct machine){.platform = platform,
+                                .wires = wires,
+                                .wire_count = channel_count,
+                                .link_used = link_used,
+                                .slowing = 1};
     start_simgrid();
     size_t shared = shared_pairs(channels, alone, channel_count, pairs);
-    bool made = load_platform(platform, pairs, shared, error);
+    bool made = load_platform(platform, pairs, shared, error) &&
+                spawn(platform_processor(platform, 0)->name, "pace", keep_pace, NULL, true,
+                      error);
     free(pairs);
     for (size_t i = 0; made && i < channel_count; i++)
         made = open_wire(machine, &channels[i], alone[i], i, error);
@@ -196,33 +242,44 @@ void machine_run(struct machine *machine)
 {
     (void)machine;
     simgrid_run();
+    pace.over = true;
 }
 
 void machine_set_bandwidth(struct machine *machine, size_t link, double bytes_per_s)
 {
     const struct link *known = platform_link(machine->platform, link);
-    if (machine->link_used[link] && !isinf(known->bandwidth_bytes_per_s))
-        sg_link_set_bandwidth(sg_link_by_name(known->name), bytes_per_s);
+    if (!machine->link_used[link] || isinf(known->bandwidth_bytes_per_s))
+        return;
+    if (bytes_per_s > 0)
+        machine->slowing =
+            fmax(machine->slowing, known->bandwidth_bytes_per_s / bytes_per_s);
+    reach(simgrid_get_clock() + machine->under_way_s * machine->slowing);
+    sg_link_set_bandwidth(sg_link_by_name(known->name), bytes_per_s);
 }
 
 double machine_now_s(void)
 {
-    return simgrid_get_clock();
+    /* After the run, SimGrid's clock may stand at a later beat of the pace. */
+    return pace.over ? pace.ended_s : simgrid_get_clock();
 }
 
 void machine_sleep(double seconds)
 {
-    if (seconds > 0)
-        sg_actor_sleep_for(seconds);
+    if (seconds <= 0)
+        return;
+    reach(simgrid_get_clock() + seconds);
+    sg_actor_sleep_for(seconds);
+    pace.ended_s = simgrid_get_clock();
 }
 
 bool machine_transfer(struct machine *machine, size_t channel, uint64_t bytes,
                       double extra_latency_s)
 {
     const struct wire *wire = &machine->wires[channel];
+    double alone_s = (double)bytes / wire->bandwidth_bytes_per_s;
     double latency_s = wire->latency_s + extra_latency_s;
     if (wire->mailbox == NULL) {
-        machine_sleep(latency_s + (double)bytes / wire->bandwidth_bytes_per_s);
+        machine_sleep(latency_s + alone_s);
         return true;
     }
     machine_sleep(latency_s);
@@ -230,8 +287,13 @@ bool machine_transfer(struct machine *machine, size_t channel, uint64_t bytes,
         return true;
     if (bytes > LONG_MAX)
         return false;
+    machine->under_way_s += alone_s;
+    reach(simgrid_get_clock() + machine->under_way_s * machine->slowing);
     sg_comm_t comm = sg_mailbox_put_async(wire->mailbox, machine, (long)bytes);
-    return sg_comm_wait(comm) == SG_OK;
+    bool arrived = sg_comm_wait(comm) == SG_OK;
+    machine->under_way_s -= alone_s;
+    pace.ended_s = simgrid_get_clock();
+    return arrived;
 }
 
 struct gate *gate_create(void)
