@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ struct pool {
     const struct dataset *dataset;
     struct job *jobs;
     size_t count, running;
+    pid_t process; /* our own */
 };
 
 static bool make_directory(const char *path, struct error *error)
@@ -61,6 +63,9 @@ static void run_child(const struct pool *pool, size_t method, const char *direct
         if (pool->jobs[i].pipe >= 0)
             close(pool->jobs[i].pipe);
     signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would read the result */
+    if (getppid() != pool->process)
+        _exit(0); /* it has ended in between */
     child_run(pool->experiment, method, pool->dataset, directory, pipe);
     _exit(0); /* SimGrid's own clean-up is not wanted */
 }
@@ -282,7 +287,8 @@ cJSON *run_methods(const struct experiment *experiment, const struct run_options
                         .options = options,
                         .dataset = dataset,
                         .jobs = checked_calloc(experiment->method_count, sizeof *pool.jobs),
-                        .count = experiment->method_count};
+                        .count = experiment->method_count,
+                        .process = getpid()};
     cJSON *list = NULL;
     if (pool.jobs == NULL) {
         pool.count = 0;

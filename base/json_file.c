@@ -93,6 +93,24 @@ static const char *find_bad_character(const char *text)
     return NULL;
 }
 
+/* The parser gives up at a depth of its own. */
+static bool too_deep(const char *text, const char *end)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (const char *c = text; c < end; c++) {
+        if (quoted && *c == '\\' && c + 1 < end)
+            c++;
+        else if (*c == '"')
+            quoted = !quoted;
+        else if (!quoted && (*c == '[' || *c == '{'))
+            depth++;
+        else if (!quoted && (*c == ']' || *c == '}') && depth > 0)
+            depth--;
+    }
+    return depth >= CJSON_NESTING_LIMIT;
+}
+
 /* Says where in the text the parser stopped. */
 static void fail_syntax(const char *name, const char *text, const char *end,
                         struct error *error)
@@ -105,6 +123,11 @@ static void fail_syntax(const char *name, const char *text, const char *end,
     if (end[strspn(end, " \t\r\n")] == '\0') {
         error_set(error, STATUS_BAD_INPUT, "%s:%zu:%zu: not JSON: the text ends too early",
                   name, line, column);
+        return;
+    }
+    if (too_deep(text, end)) {
+        error_set(error, STATUS_BAD_INPUT, "%s:%zu:%zu: nested deeper than %d", name, line,
+                  column, CJSON_NESTING_LIMIT);
         return;
     }
     char near[25];

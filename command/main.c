@@ -77,6 +77,8 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         options->sets[options->set_count++] = argument;
         break;
     case 'o':
+        if (argument[0] == '\0')
+            argp_error(state, "--output: must name a folder");
         options->directory = argument;
         break;
     case 'j':
@@ -158,7 +160,8 @@ static int run_command(const struct command *command, const struct options *opti
     enum status status = command->run(options, &error);
     if (error.message[0] != '\0')
         fprintf(stderr, "podsim: %s\n", error.message);
-    if (fflush(stdout) != 0 && status == STATUS_OK) {
+    bool written = fflush(stdout) == 0 && !ferror(stdout); /* an earlier write may have failed */
+    if (!written && status == STATUS_OK) {
         fprintf(stderr, "podsim: standard output cannot be written\n");
         status = STATUS_HOST;
     }

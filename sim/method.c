@@ -63,6 +63,8 @@ static bool find_kind(const struct json_at *at, const struct method_kind **kind,
     size_t chosen;
     for (size_t i = 0; i < KINDS; i++)
         names[i] = kinds[i]->name;
+    if (!json_is_object(at) && !json_is_string(at))
+        return json_fail(at, error, "must be the name of a kind of method or an object");
     if (json_is_object(at) && !json_member(at, "kind", &member, error))
         return false;
     if (!json_choice(&member, names, KINDS, &chosen, error))
