@@ -29,20 +29,27 @@ struct head_kind {
 
 /* Head layers are keyed by the block they follow, so that they start alike whichever
  * other heads there are, and never like a layer of the body. */
-static bool add(struct copying *copying, const char *kind,
-                const struct option_value *options, size_t input, size_t *value,
-                struct error *error)
+static bool add_tied(struct copying *copying, const char *kind,
+                     const struct option_value *options, size_t input, size_t tied_to,
+                     size_t *value, struct error *error)
 {
     char name[LAYER_NAME_BYTES];
     assert(copying->head_layers < MAX_HEAD_LAYERS);
     snprintf(name, sizeof name, "head%zu.%s", copying->block, kind);
-    if (!model_add(copying->copy, kind, name, options, &input, 1, SIZE_MAX, value, error))
+    if (!model_add(copying->copy, kind, name, options, &input, 1, tied_to, value, error))
         return false;
     copying->copy->layers[copying->copy->layer_count - 1].identity =
         UINT32_C(1) << 31 |
         (uint32_t)(copying->block * MAX_HEAD_LAYERS + copying->head_layers);
     copying->head_layers++;
     return true;
+}
+
+static bool add(struct copying *copying, const char *kind,
+                const struct option_value *options, size_t input, size_t *value,
+                struct error *error)
+{
+    return add_tied(copying, kind, options, input, SIZE_MAX, value, error);
 }
 
 static bool add_linear(struct copying *copying, size_t input, struct error *error)
@@ -94,10 +101,41 @@ static bool build_projection(struct copying *copying, size_t body, struct error 
            add_linear(copying, body, error);
 }
 
+/* The embedding whose matrix can serve as the output's; SIZE_MAX: none. */
+static size_t embedding_of(const struct copying *copying, uint64_t width)
+{
+    const struct model *copy = copying->copy;
+    for (size_t i = 0; i < copy->layer_count; i++)
+        if (strcmp(copy->layers[i].kind->name, "embedding") == 0 &&
+            copy->layers[i].tensor_count == 1 &&
+            copy->layers[i].output_shape.extent[1] == width &&
+            copy->layers[i].tensor[0].count ==
+                layer_multiply(width, copying->source->classes))
+            return i;
+    return SIZE_MAX;
+}
+
+/* Shares the embedding's matrix. Every update sums its gradients over the chunks. */
+static bool build_tied(struct copying *copying, size_t body, struct error *error)
+{
+    const struct option_value options[] = {
+        {"out", (double)copying->source->classes}, {"bias", 0}, {"gain", 1}, {0}};
+    uint64_t width = model_value_shape(copying->copy, body)->extent[1];
+    size_t embedding = embedding_of(copying, width);
+    if (embedding == SIZE_MAX)
+        return error_set(error, STATUS_BAD_INPUT,
+                         "no embedding of width %llu for %llu classes to share",
+                         (unsigned long long)width,
+                         (unsigned long long)copying->source->classes);
+    return add(copying, "layer_norm", NULL, body, &body, error) &&
+           add_tied(copying, "linear", options, body, embedding, NULL, error);
+}
+
 /* "auto" takes the first that fits. */
 static const struct head_kind heads[] = {
     {"pooled", fits_pooled, build_pooled},
     {"projection", fits_projection, build_projection},
+    {"tied_projection", fits_projection, build_tied},
     {"linear", fits_linear, build_linear},
 };
 enum { HEAD_COUNT = sizeof heads / sizeof heads[0] };
