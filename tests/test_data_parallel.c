@@ -121,6 +121,14 @@ static const char model[] =
     "{\"name\": \"c\", \"layers\": [{\"kind\": \"layer_norm\"}, {\"kind\": \"linear\", \"out\": "
     "13}, {\"kind\": \"relu\"}]},"
     "{\"name\": \"d\", \"layers\": [{\"kind\": \"linear\", \"out\": 5}]}]}";
+static const char tied_model[] =
+    "{\"input\": [10], \"blocks\": ["
+    "{\"name\": \"a\", \"layers\": [{\"kind\": \"linear\", \"out\": 10}, {\"kind\": "
+    "\"gelu\"}]},"
+    "{\"name\": \"b\", \"layers\": [{\"kind\": \"linear\", \"out\": 10}, {\"kind\": "
+    "\"relu\"}]},"
+    "{\"name\": \"c\", \"layers\": [{\"kind\": \"linear\", \"out\": 10, \"tied_to\": "
+    "\"a.linear\"}, {\"kind\": \"linear\", \"out\": 5}]}]}";
 static const char data[] =
     "{\"kind\": \"synthetic\", \"features\": 10, \"classes\": 5, "
     "\"separation\": 2, \"train_samples\": 400, \"test_samples\": 50}";
@@ -252,19 +260,87 @@ static void replicas_of_pipelines(void)
         "{\"kind\": \"pipeline\", \"stages\": 3, \"schedule\": \"gpipe\", \"recompute\": "
         "\"stage\"}",
         "{\"kind\": \"pipeline\", \"stages\": 2, \"recompute\": \"blocks\"}",
+        "{\"kind\": \"pipeline\", \"stages\": 2, \"schedule\": \"interleaved\"}",
+        "{\"kind\": \"pipeline\", \"stages\": 3, \"schedule\": \"zero_bubble\"}",
+        "{\"kind\": \"pipeline\", \"stages\": 3, \"schedule\": \"grouped\"}",
     };
-    for (size_t i = 0; i < 6; i++) {
+    enum { PIPELINES = sizeof pipelines / sizeof pipelines[0] };
+    for (size_t i = 0; i < 2 * PIPELINES; i++) {
         int n = i % 2 == 0 ? 2 : 3;
         char methods[8192];
         const struct run r = {.optimizer = sgd,
                               .batch = (uint64_t)n * 8,
                               .micro_batch = 2,
                               .processors = 9,
-                              .overlap = i < 3,
+                              .overlap = i < PIPELINES,
                               .link = plain_link};
-        all_exchanges(methods, sizeof methods, n, pipelines[i % 3]);
+        all_exchanges(methods, sizeof methods, n, pipelines[i % PIPELINES]);
         check_methods(&r, methods);
     }
+}
+
+/* Without a flush, which weights a micro-batch meets depends on how many a replica has: the
+ * reference is another way of exchange. */
+static void replicas_of_pipedream(void)
+{
+    for (int n = 2; n <= 3; n++) {
+        char methods[8192];
+        size_t used = 0;
+        const struct run r = {.optimizer = sgd,
+                              .batch = (uint64_t)n * 6,
+                              .micro_batch = 2,
+                              .processors = 9,
+                              .overlap = n == 2,
+                              .link = plain_link};
+        for (size_t i = 0; i < EXCHANGES; i++)
+            used += (size_t)snprintf(
+                methods + used, sizeof methods - used,
+                "%s{\"name\": \"m%zu\", \"kind\": \"data_parallel\", \"replicas\": %d, %s, "
+                "\"inner\": {\"kind\": \"pipeline\", \"stages\": 3, \"schedule\": "
+                "\"pipedream\"}}",
+                i > 0 ? ", " : "", i, n, exchanges[i]);
+        check_methods(&r, methods);
+    }
+}
+
+/* The first and the last stage share weights: their gradients are summed over the stages
+ * of a replica and over the replicas. */
+static void tied_stages(void)
+{
+    for (int n = 2; n <= 3; n++)
+        for (int overlap = 0; overlap < 2; overlap++) {
+            char methods[8192];
+            size_t used = 0;
+            struct error error;
+            used += (size_t)snprintf(methods, sizeof methods,
+                                     "{\"kind\": \"pipeline\", \"stages\": 3}");
+            for (size_t i = 0; i < EXCHANGES; i++)
+                if (strstr(exchanges[i], "shard") == NULL)
+                    used += (size_t)snprintf(
+                        methods + used, sizeof methods - used,
+                        ", {\"name\": \"m%zu\", \"kind\": \"data_parallel\", \"replicas\": "
+                        "%d, %s, \"inner\": {\"kind\": \"pipeline\", \"stages\": 3}}",
+                        i, n, exchanges[i]);
+            struct experiment *e = experiment_of(
+                "{\"model\": %s, \"data\": %s, \"platform\": %s, \"optimizer\": %s, "
+                "\"batch\": %d, \"micro_batch\": 2, \"steps\": %d, \"methods\": [%s]}",
+                tied_model, data,
+                roofline_machine(9, "full", overlap == 1, 1 << 24, plain_link), sgd, 4 * n,
+                STEPS, methods);
+            struct dataset *dataset = experiment_open_data(e, &error);
+            struct learned *reference = learn(e, 0, dataset);
+            for (size_t i = 1; i < e->method_count; i++) {
+                struct learned *l = learn(e, i, dataset);
+                check_learned(reference, l);
+                check_equal_replicas(l);
+                /* both copies of the tied weights, which are the first of their stages */
+                CU_ASSERT(memcmp(l->weight[0], l->weight[0] + 220, 110 * sizeof(float)) == 0);
+                munmap(l, sizeof *l);
+            }
+            munmap(reference, sizeof *reference);
+            dataset_free(dataset);
+            experiment_free(e);
+        }
 }
 
 static void replicas_of_local(void)
@@ -559,6 +635,19 @@ static void refuse(const char *optimizer, const char *keys, const char *inner,
     experiment_free(e);
 }
 
+static void refuse_tied(void)
+{
+    char text[4096];
+    struct error error;
+    snprintf(text, sizeof text,
+             "{\"model\": %s, \"numerics\": false, \"platform\": %s, \"batch\": 12, "
+             "\"micro_batch\": 2, \"methods\": [{\"kind\": \"data_parallel\", \"shard\": "
+             "\"optimizer\", \"inner\": {\"kind\": \"pipeline\", \"stages\": 3}}]}",
+             tied_model, roofline_machine(8, "full", true, 1 << 24, plain_link));
+    CU_ASSERT_PTR_NULL(read_experiment(text, &error));
+    CU_ASSERT_PTR_NOT_NULL(strstr(error.message, "share weights"));
+}
+
 static void refusals(void)
 {
     static const char backprop[] = "\"backprop\"";
@@ -582,6 +671,7 @@ static void refusals(void)
     refuse(sgd, "\"average_every\": 2, \"buckets\": 2", backprop, "no gradients");
     refuse(sgd, "\"average_every\": 2, \"shard\": \"optimizer\"", backprop, "average_every");
     refuse(clipped, "\"shard\": \"optimizer\"", backprop, "clip_norm");
+    refuse_tied();
     refuse("{\"kind\": \"lars\"}", "\"shard\": \"gradients\"", backprop, "lars");
     refuse(sgd, "\"replicas\": 3", "{\"kind\": \"pipeline\", \"stages\": 4}", "processors");
     refuse(sgd, "\"replicas\": 2", "{\"kind\": \"data_parallel\"}", "inside");
@@ -590,6 +680,8 @@ static void refusals(void)
 static const struct check checks[] = {
     {"replicas of backprop learn what one processor learns", replicas_of_backprop},
     {"replicas of pipelines likewise", replicas_of_pipelines},
+    {"replicas of pipelines without a flush", replicas_of_pipedream},
+    {"replicas of stages that share weights", tied_stages},
     {"replicas of local chunks likewise", replicas_of_local},
     {"replicas stay equal in formats of fewer bits", low_precision},
     {"weights averaged every step", average_every_step},

@@ -109,13 +109,11 @@ static size_t last_backward(const struct code *code, size_t at, uint32_t part)
     return SIZE_MAX;
 }
 
-/* Whether the part's exchange runs beside its backward. Tied weights are summed over their
- * own copy first, for which the main stream is needed. */
+/* Whether the part's exchange runs beside its backward. */
 static bool beside(const struct rewriting *r, uint32_t index)
 {
     const struct part *part = &r->plan->parts[index];
-    return r->overlap && part->sum_count > 1 && part->tie_count == 0 &&
-           !part->shard_gradients;
+    return r->overlap && part->sum_count > 1 && !part->shard_gradients;
 }
 
 /* Is the exchange that stands at `at` (the first of a part's sums) one that can begin in

@@ -276,11 +276,12 @@ static bool emit_update(struct plan *plan, struct code *code, uint32_t part,
                         int64_t micro_batch, struct error *error)
 {
     const struct part *p = &plan->parts[part];
-    for (size_t i = 0; i < p->tie_count; i++)
-        if (!code_add(code, OP_COLLECTIVE, part, p->ties[i], micro_batch, error))
-            return false;
     for (size_t i = 0; i < p->sum_count; i++)
         if (!code_add(code, OP_COLLECTIVE, part, p->sums[i], micro_batch, error))
+            return false;
+    /* Ties last: it is they that leave the same bits in all holders of a weight. */
+    for (size_t i = 0; i < p->tie_count; i++)
+        if (!code_add(code, OP_COLLECTIVE, part, p->ties[i], micro_batch, error))
             return false;
     if (!code_add(code, OP_UPDATE, part, PLAN_NONE, micro_batch, error))
         return false;

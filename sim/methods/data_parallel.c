@@ -329,16 +329,16 @@ static bool layout(const struct method *method, struct planner *planner,
     return d->replicas == 1 || tie(d, planner, first, error);
 }
 
-/* Tied weights are summed over their copy before the update, and that needs the whole
- * sums over the replicas. */
+/* The gradients of tied weights are summed over the stages of a replica after they were
+ * summed over the replicas, and for that all of them have to be there. */
 static bool check_ties(const struct plan *plan, const struct data_parallel *d,
                        uint32_t first, uint32_t end, struct error *error)
 {
     for (uint32_t p = plan->copies[first].first_part; p < plan->copies[end - 1].end_part; p++)
-        if (d->shard == SHARD_GRADIENTS && plan->parts[p].tie_count > 0)
+        if (d->replicas > 1 && d->shard != SHARD_NONE && plan->parts[p].tie_count > 0)
             return error_set(error, STATUS_BAD_INPUT,
-                             "shard: \"gradients\" cannot be used where stages tie their "
-                             "weights to each other's; \"optimizer\" can");
+                             "\"shard\" cannot be used where stages share weights: their "
+                             "shards would not be the same");
     return true;
 }
 
