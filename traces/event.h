@@ -94,8 +94,9 @@ bool event_is_kept(const struct event *event, const struct trace_header *header)
  * simulation touch in every file. */
 uint64_t event_nanoseconds(double time_s);
 
-/* Something that takes the stream. Events arrive ordered by end_s. Functions return
- * false and fill error when they cannot go on. The header outlives the sink. */
+/* Something that takes the stream. Events arrive when they end, but the layers of one
+ * computation together when the last of them does. Functions return false and fill error
+ * when they cannot go on. The header outlives the sink. */
 struct event_sink {
     bool (*event)(struct event_sink *sink, const struct event *event, struct error *error);
     /* After the last event. total_s: simulated end of the run. */

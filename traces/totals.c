@@ -14,7 +14,8 @@ struct totals {
 
 static bool too_large(const char *what, struct error *error)
 {
-    return error_set(error, STATUS_BAD_INPUT, "totals: %s exceed 64 bits; take fewer steps", what);
+    return error_set(error, STATUS_BAD_INPUT, "totals: %s exceed 64 bits; take fewer steps",
+                     what);
 }
 
 static bool add_transfer(struct totals *totals, const struct event *event,
