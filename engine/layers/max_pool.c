@@ -2,6 +2,7 @@
  * maximum (the first of equals) as a scalar, exact up to 2^24. */
 #include "engine/layers/window.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { KERNEL, STRIDE, PADDING };
@@ -27,22 +28,6 @@ static bool describe(struct layer *layer, struct error *error)
     return true;
 }
 
-/* The place of the window's largest pixel in its channel. */
-static size_t largest(const struct window *w, const scalar *pixels, size_t oy, size_t ox)
-{
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < w->kernel; i++)
-        for (size_t j = 0; j < w->kernel; j++) {
-            size_t y = oy * w->stride + i - w->padding, x = ox * w->stride + j - w->padding;
-            if (y >= w->height || x >= w->width) /* also below 0, which wraps */
-                continue;
-            size_t place = y * w->width + x;
-            if (best == SIZE_MAX || pixels[place] > pixels[best])
-                best = place;
-        }
-    return best;
-}
-
 static struct window window_of(const struct layer *layer)
 {
     struct window window = {0};
@@ -52,19 +37,52 @@ static struct window window_of(const struct layer *layer)
     return window;
 }
 
+/* The pixels that an output row's windows have at one column of theirs, from x on. */
+static void compare_row(const scalar *restrict pixels, size_t count, size_t stride,
+                        scalar place, scalar *restrict best, scalar *restrict places)
+{
+    for (size_t x = 0; x < count; x++) {
+        scalar pixel = pixels[x * stride], here = place + (scalar)(int)(x * stride);
+        bool better = (pixel > best[x]) | (pixel != pixel); /* a NaN goes through */
+        best[x] = better ? pixel : best[x];
+        places[x] = better ? here : places[x];
+    }
+}
+
+static void output_row(const struct window *w, const scalar *pixels, size_t oy, scalar *best,
+                       scalar *places)
+{
+    size_t low = oy * w->stride, top = low > w->padding ? low - w->padding : 0;
+    for (size_t x = 0; x < w->out_width; x++) {
+        size_t left = x * w->stride > w->padding ? x * w->stride - w->padding : 0;
+        best[x] = -INFINITY;
+        places[x] = (scalar)(top * w->width + left);
+    }
+    for (size_t i = 0; i < w->kernel; i++) {
+        if (low + i < w->padding || low + i >= w->height + w->padding)
+            continue;
+        for (size_t j = 0; j < w->kernel; j++) {
+            size_t first, end, row = (low + i - w->padding) * w->width;
+            window_inside(w, j, &first, &end);
+            if (first == end)
+                continue;
+            size_t place = row + first * w->stride + j - w->padding;
+            compare_row(pixels + place, end - first, w->stride, (scalar)place, best + first,
+                        places + first);
+        }
+    }
+}
+
 static void forward(const struct layer *layer, const struct layer_call *call)
 {
     struct window w = window_of(layer);
-    size_t at = 0;
-    for (size_t c = 0; c < call->batch * w.channels; c++) {
-        const scalar *pixels = call->input[0] + c * w.height * w.width;
-        for (size_t y = 0; y < w.out_height; y++)
-            for (size_t x = 0; x < w.out_width; x++, at++) {
-                size_t place = largest(&w, pixels, y, x);
-                call->output[at] = pixels[place];
-                call->stash[at] = (scalar)place;
-            }
-    }
+    scalar *best = call->output, *places = call->stash;
+    for (size_t c = 0; c < call->batch * w.channels; c++)
+        for (size_t y = 0; y < w.out_height; y++) {
+            output_row(&w, call->input[0] + c * w.height * w.width, y, best, places);
+            best += w.out_width;
+            places += w.out_width;
+        }
 }
 
 static void backward(const struct layer *layer, const struct layer_call *call)

@@ -26,8 +26,7 @@ bool window_describe(const struct layer *layer, uint64_t kernel, uint64_t stride
     return true;
 }
 
-/* The first and one past the last ox whose pixel column lies inside the image. */
-static void inside(const struct window *w, size_t j, size_t *first, size_t *end)
+void window_inside(const struct window *w, size_t j, size_t *first, size_t *end)
 {
     size_t low = w->padding > j ? w->padding - j : 0;
     *first = (low + w->stride - 1) / w->stride;
@@ -43,7 +42,7 @@ static void column_row(const struct window *w, const scalar *restrict pixels, si
                        scalar *restrict row)
 {
     size_t first, end;
-    inside(w, j, &first, &end);
+    window_inside(w, j, &first, &end);
     for (size_t x = 0; x < first; x++)
         row[x] = 0;
     const scalar *from = pixels + j; /* the pixel of ox is at ox * stride - padding */
@@ -88,7 +87,7 @@ void window_columns_back(const struct window *w, size_t channels, const scalar *
             for (size_t j = 0; j < w->kernel; j++) {
                 const scalar *in = columns + ((c * w->kernel + i) * w->kernel + j) * area;
                 size_t first, end;
-                inside(w, j, &first, &end);
+                window_inside(w, j, &first, &end);
                 for (size_t y = 0; y < w->out_height; y++) {
                     size_t pixel = y * w->stride + i;
                     if (pixel < w->padding || pixel >= w->height + w->padding)

@@ -17,6 +17,10 @@ struct window {
 bool window_describe(const struct layer *layer, uint64_t kernel, uint64_t stride,
                      uint64_t padding, struct window *window, struct error *error);
 
+/* The first and one past the last output column whose window has its column j inside the
+ * image. */
+void window_inside(const struct window *window, size_t j, size_t *first, size_t *end);
+
 /* The columns of one sample's `channels` channels: columns[c * k * k + i * k + j][oy * ow +
  * ox], zero where the window hangs over the edge. */
 void window_columns(const struct window *window, size_t channels, const scalar *image,
