@@ -222,6 +222,39 @@ static void print_best(FILE *out, const cJSON *methods)
     fprintf(out, "%s\n", any ? "." : " none.");
 }
 
+/* Those that fit, the least first; equal ones in the experiment's order. */
+static size_t rank(const cJSON *methods, double (*of)(const cJSON *method),
+                   const cJSON **ranked)
+{
+    size_t count = 0;
+    const cJSON *method;
+    cJSON_ArrayForEach(method, methods) {
+        size_t at = count;
+        if (!fits(method) || isnan(of(method)))
+            continue;
+        for (; at > 0 && of(ranked[at - 1]) > of(method); at--)
+            ranked[at] = ranked[at - 1];
+        ranked[at] = method;
+        count++;
+    }
+    return count;
+}
+
+/* By what the user asks: time to the target where training has shown it, else a step's. */
+static void print_ranking(FILE *out, const cJSON *methods, bool numerics, const cJSON **ranked)
+{
+    double (*of)(const cJSON *method) = numerics ? to_target : step_time;
+    size_t count = rank(methods, of, ranked);
+    char seconds[TEXT_QUANTITY_BYTES];
+    if (count < 2)
+        return;
+    fprintf(out, "Ranking by %s:", numerics ? "time to target" : "time of a step");
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s %s (%s)", i > 0 ? "," : "", name_of(ranked[i]),
+                text_seconds(seconds, of(ranked[i])));
+    fprintf(out, ".\n");
+}
+
 static void print_meaning(FILE *out, const cJSON *methods, bool numerics)
 {
     const cJSON *first = cJSON_GetArrayItem(methods, 0);
@@ -243,17 +276,21 @@ bool table_compare(FILE *out, const cJSON *methods, bool numerics)
     size_t rows = (size_t)cJSON_GetArraySize(methods) + 1;
     cell *texts = checked_calloc(rows * COLUMNS, sizeof *texts);
     const char **cells = checked_calloc(rows * COLUMNS, sizeof *cells);
-    bool made = texts != NULL && cells != NULL;
+    const cJSON **ranked = checked_calloc(rows, sizeof *ranked);
+    bool made = texts != NULL && cells != NULL && ranked != NULL;
     if (made) {
         print_rows(out, methods, texts, cells);
         print_shortages(out, methods);
         print_notes(out, methods);
         print_energy(out, methods);
-        if (rows > 2)
+        if (rows > 2) {
             print_best(out, methods);
+            print_ranking(out, methods, numerics, ranked);
+        }
         print_meaning(out, methods, numerics);
     }
     free(texts);
     free(cells);
+    free(ranked);
     return made;
 }
