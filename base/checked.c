@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, HUGE_PAGE_BYTES = 2 << 20 };
 
 /* Bytes of an array, at least 1; 0 when no object can be that large. */
 static size_t array_bytes(size_t count, size_t item_bytes)
@@ -25,10 +26,17 @@ void *checked_calloc_aligned(size_t count, size_t item_bytes)
     size_t bytes = array_bytes(count, item_bytes);
     if (bytes == 0)
         return NULL;
+    /* Large arrays on large pages: kernels that walk down columns miss fewer of them. */
+    size_t alignment = bytes >= 2 * HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : ALIGNMENT;
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    void *memory = aligned_alloc(ALIGNMENT, bytes);
-    if (memory != NULL)
-        memset(memory, 0, bytes);
+    void *memory = aligned_alloc(alignment, bytes);
+    if (memory == NULL)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    if (alignment == HUGE_PAGE_BYTES)
+        madvise(memory, bytes, MADV_HUGEPAGE); /* a wish: failure does no harm */
+#endif
+    memset(memory, 0, bytes);
     return memory;
 }
 

@@ -1,19 +1,35 @@
 #include "engine/loss.h"
+#include "engine/vector_math.h"
 
 #include <assert.h>
-#include <math.h>
 
 struct softmax {
     double largest;   /* of the scaled logits */
-    double log_total; /* log of the sum of exponentials, relative to largest */
+    double total;     /* sum of the exponentials, relative to largest */
+    double log_total;
     size_t first_largest;
 };
 
-/* Sums in double: with many classes a float sum loses the small ones. */
+/* Sum of exp(scale * logit - largest). In double: with many classes a float sum loses the
+ * small ones; in lanes: the same whatever the vector width. */
+VECTOR_CLONES
+static double sum_exponentials(const scalar *restrict logits, size_t classes, double scale,
+                               double largest)
+{
+    double lane[8] = {0};
+    size_t j = 0;
+    for (; j + 8 <= classes; j += 8)
+        for (size_t k = 0; k < 8; k++)
+            lane[k] += (double)vector_exp((scalar)(scale * (double)logits[j + k] - largest));
+    for (size_t k = 0; j + k < classes; k++)
+        lane[k] += (double)vector_exp((scalar)(scale * (double)logits[j + k] - largest));
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
 static struct softmax softmax_of(const scalar *logits, size_t classes, double scale)
 {
-    struct softmax softmax = {-INFINITY, 0, 0};
-    double total = 0;
+    struct softmax softmax = {-INFINITY, 0, 0, 0};
     for (size_t j = 0; j < classes; j++) {
         double z = scale * (double)logits[j];
         /* A NaN must not lose against -inf and vanish. */
@@ -24,15 +40,38 @@ static struct softmax softmax_of(const scalar *logits, size_t classes, double sc
         if (isnan(z))
             break;
     }
-    for (size_t j = 0; j < classes; j++)
-        total += exp(scale * (double)logits[j] - softmax.largest);
-    softmax.log_total = log(total);
+    softmax.total = sum_exponentials(logits, classes, scale, softmax.largest);
+    softmax.log_total = log(softmax.total);
     return softmax;
 }
 
 static double log_probability(const struct softmax *softmax, scalar logit, double scale)
 {
     return scale * (double)logit - softmax->largest - softmax->log_total;
+}
+
+/* Adds scale * (probability - spread) to every class's gradient. */
+VECTOR_CLONES
+static void add_probabilities(const scalar *restrict logits, size_t classes,
+                              const struct softmax *softmax, double spread, double scale,
+                              scalar *restrict d_logits)
+{
+    double largest = softmax->largest, inverse = 1 / softmax->total;
+    for (size_t j = 0; j < classes; j++) {
+        double p = inverse * (double)vector_exp((scalar)((double)logits[j] - largest));
+        d_logits[j] += (scalar)(scale * (p - spread));
+    }
+}
+
+/* The label's own gradient is computed apart: near 1 its probability needs more digits. */
+static void add_gradient(const struct softmax *softmax, const scalar *logits, size_t classes,
+                         size_t label, double smoothing, double scale, scalar *d_logits)
+{
+    double spread = smoothing / (double)classes;
+    double p = exp(log_probability(softmax, logits[label], 1));
+    scalar d_label = d_logits[label] + (scalar)(scale * (p - (spread + (1 - smoothing))));
+    add_probabilities(logits, classes, softmax, spread, scale, d_logits);
+    d_logits[label] = d_label;
 }
 
 double loss_cross_entropy(const scalar *logits, const int32_t *labels, size_t rows,
@@ -53,11 +92,9 @@ double loss_cross_entropy(const scalar *logits, const int32_t *labels, size_t ro
         sum += loss;
         if (correct != NULL)
             *correct += softmax.first_largest == label && !isnan(softmax.largest);
-        for (size_t j = 0; j < classes && d_logits != NULL; j++) {
-            double target = spread + (j == label ? 1 - smoothing : 0);
-            double p = exp(log_probability(&softmax, z[j], 1));
-            d_logits[r * classes + j] += (scalar)(scale * (p - target));
-        }
+        if (d_logits != NULL)
+            add_gradient(&softmax, z, classes, label, smoothing, scale,
+                         d_logits + r * classes);
     }
     return sum;
 }

@@ -6,8 +6,7 @@
 enum { TANH };
 
 static const scalar half = (scalar)0.5;
-static const scalar root_half = (scalar)0.70710678118654752440; /* 1 / sqrt(2) */
-static const scalar density = (scalar)0.39894228040143267794;   /* 1 / sqrt(2 pi) */
+static const scalar density = (scalar)0.39894228040143267794; /* 1 / sqrt(2 pi) */
 static const scalar root_two_over_pi = (scalar)0.79788456080286535588;
 static const scalar cubic = (scalar)0.044715;
 
@@ -32,8 +31,9 @@ static inline scalar inner(scalar x)
 VECTOR_CLONES
 static void values(const scalar *restrict x, size_t count, scalar *restrict y)
 {
+    scalar bell;
     for (size_t i = 0; i < count; i++)
-        y[i] = half * x[i] * (1 + vector_erf(x[i] * root_half));
+        y[i] = x[i] * vector_normal(x[i], &bell);
 }
 
 VECTOR_CLONES
@@ -52,42 +52,55 @@ static void forward(const struct layer *layer, const struct layer_call *call)
         values(call->input[0], count, call->output);
 }
 
-/* Both add to dx. */
+static inline scalar slope(scalar x)
+{
+    scalar bell, normal = vector_normal(x, &bell);
+    return normal + x * density * bell;
+}
+
+static inline scalar slope_tanh(scalar x)
+{
+    scalar t = vector_tanh(inner(x));
+    scalar d_inner = root_two_over_pi * (1 + 3 * cubic * x * x);
+    return half * (1 + t) + half * x * (1 - t * t) * d_inner;
+}
+
+/* keep: dx is added to. */
 VECTOR_CLONES
 static void gradient(const scalar *restrict x, const scalar *restrict dy, size_t count,
-                     scalar *restrict dx)
+                     bool keep, scalar *restrict dx)
 {
-    for (size_t i = 0; i < count; i++) {
-        scalar slope = half * (1 + vector_erf(x[i] * root_half)) +
-                       x[i] * density * vector_exp(-half * x[i] * x[i]);
-        dx[i] += dy[i] * slope;
-    }
+    if (keep)
+        for (size_t i = 0; i < count; i++)
+            dx[i] += dy[i] * slope(x[i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            dx[i] = dy[i] * slope(x[i]);
 }
 
 VECTOR_CLONES
 static void gradient_tanh(const scalar *restrict x, const scalar *restrict dy, size_t count,
-                          scalar *restrict dx)
+                          bool keep, scalar *restrict dx)
 {
-    for (size_t i = 0; i < count; i++) {
-        scalar t = vector_tanh(inner(x[i]));
-        scalar d_inner = root_two_over_pi * (1 + 3 * cubic * x[i] * x[i]);
-        scalar slope = half * (1 + t) + half * x[i] * (1 - t * t) * d_inner;
-        dx[i] += dy[i] * slope;
-    }
+    if (keep)
+        for (size_t i = 0; i < count; i++)
+            dx[i] += dy[i] * slope_tanh(x[i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            dx[i] = dy[i] * slope_tanh(x[i]);
 }
 
 static void backward(const struct layer *layer, const struct layer_call *call)
 {
     size_t count = call->batch * (size_t)shape_count(&layer->output_shape);
-    scalar *dx = call->d_input[0];
-    if (dx == NULL)
+    if (call->d_input[0] == NULL)
         return;
-    if (!call->accumulate[0])
-        memset(dx, 0, count * sizeof *dx);
     if (layer->option[TANH] != 0)
-        gradient_tanh(call->input[0], call->d_output, count, dx);
+        gradient_tanh(call->input[0], call->d_output, count, call->accumulate[0],
+                      call->d_input[0]);
     else
-        gradient(call->input[0], call->d_output, count, dx);
+        gradient(call->input[0], call->d_output, count, call->accumulate[0],
+                 call->d_input[0]);
 }
 
 const struct layer_kind layer_gelu = {

@@ -4,8 +4,7 @@
  * 1 / sqrt(...). */
 #include "engine/layers/lanes.h"
 #include "engine/layer.h"
-
-#include <math.h>
+#include "engine/vector_math.h"
 
 enum { EPSILON };
 enum { WEIGHT, BIAS };
@@ -29,6 +28,7 @@ static bool describe(struct layer *layer, struct error *error)
     return true;
 }
 
+VECTOR_CLONES
 static void forward(const struct layer *layer, const struct layer_call *call)
 {
     const struct shape *in = &layer->input_shape[0];
@@ -50,7 +50,7 @@ static void forward(const struct layer *layer, const struct layer_call *call)
 }
 
 /* With g = weight dy: dx = inverse (g - mean(g) - n mean(g n)). */
-static void row_input(const scalar *restrict x, const scalar *restrict dy,
+static inline void row_input(const scalar *restrict x, const scalar *restrict dy,
                       const scalar *restrict weight, size_t width, scalar mean,
                       scalar inverse, bool accumulate, scalar *restrict dx)
 {
@@ -69,16 +69,14 @@ static void row_input(const scalar *restrict x, const scalar *restrict dy,
     }
     scalar g_mean = lanes_total(lane) / (scalar)width;
     scalar gn_mean = lanes_total(lane_n) / (scalar)width;
-    if (!accumulate)
-        for (size_t j = 0; j < width; j++)
-            dx[j] = 0;
     for (size_t j = 0; j < width; j++) {
         scalar n = (x[j] - mean) * inverse;
-        dx[j] += inverse * (weight[j] * dy[j] - g_mean - n * gn_mean);
+        scalar d = inverse * (weight[j] * dy[j] - g_mean - n * gn_mean);
+        dx[j] = accumulate ? dx[j] + d : d;
     }
 }
 
-static void row_parameters(const scalar *restrict x, const scalar *restrict dy,
+static inline void row_parameters(const scalar *restrict x, const scalar *restrict dy,
                            size_t width, scalar mean, scalar inverse,
                            scalar *restrict d_weight, scalar *restrict d_bias)
 {
@@ -88,6 +86,7 @@ static void row_parameters(const scalar *restrict x, const scalar *restrict dy,
     }
 }
 
+VECTOR_CLONES
 static void backward(const struct layer *layer, const struct layer_call *call)
 {
     const struct shape *in = &layer->input_shape[0];
