@@ -30,7 +30,7 @@ const char *json_file_name(const struct json_file *file);
 cJSON *json_file_tree(const struct json_file *file);
 /* Sets a value by dotted path ("a.b.0.c"); the value is JSON or, if it does not parse
  * as JSON, a string. In an array of objects an element may also be named by its
- * "name". Intermediate objects are made when missing. */
+ * "name" or, without one, its "kind". Intermediate objects are made when missing. */
 bool json_file_set(struct json_file *file, const char *path, const char *value,
                    struct error *error);
 

@@ -237,7 +237,8 @@ struct json_file *json_file_read(const char *path, struct error *error)
     return file;
 }
 
-/* An element by index or by its "name"; NULL with the reason. */
+/* An element by index or by its "name", which is by default its "kind"; NULL with the
+ * reason. */
 static cJSON *find_element(const struct json_at *array, const char *word,
                            struct error *error)
 {
@@ -254,6 +255,8 @@ static cJSON *find_element(const struct json_at *array, const char *word,
     bool more = json_element(array, 0, &element);
     for (; more; more = json_next(&element)) {
         const cJSON *name = cJSON_GetObjectItemCaseSensitive(element.node, "name");
+        if (name == NULL)
+            name = cJSON_GetObjectItemCaseSensitive(element.node, "kind");
         if (cJSON_IsString(name) && strcmp(name->valuestring, word) == 0)
             return element.node;
     }

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# What the commands print and how they end.
+. "$(dirname "$0")/shell_checks.sh"
+
+# Every command that describes.
+expect 0 --help
+grep -q compare out || fail "--help does not name the commands"
+expect 0 --version
+grep -q '^podsim [0-9]' out || fail "--version: $(cat out)"
+expect 0 model resnet34
+grep -q 21797672 out || fail "resnet34 has not 21,797,672 parameters"
+expect 0 platform ipu-m2000
+expect 0 platform machine.json
+expect 0 platform machine.json --xml
+checks=$((checks + 1))
+python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse("out")' || fail "--xml is not XML"
+expect 0 platform machine.json --svg machine.svg
+checks=$((checks + 1))
+python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("machine.svg")' || fail "--svg is not XML"
+
+# The built-in experiment is found wherever podsim is called.
+expect 0 compare --cost-only --set steps=2
+grep -q codistillation out || fail "the built-in experiment has no codistillation"
+
+# A method in depth: its files lie in the folder itself.
+expect 0 run e.json --set 'methods=["local"]' -o result
+for file in summary.json events.csv trace.json; do
+    checks=$((checks + 1))
+    [ -s "result/$file" ] || fail "run: no $file"
+done
+rm -rf result
+
+# Nothing fits: status 3, a table, and who lacks what; learned numbers are absent.
+machine() { sed "s/1000000/$1/" machine.json >other.json; }
+machine 100
+expect 3 compare e.json --set platform=other.json
+grep -q 'backprop does not fit: processor p0 lacks' out || fail "does not say what does not fit"
+[ ! -s err ] || fail "a machine that is too small is no message: $(cat err)"
+expect 3 compare e.json --set platform=other.json --json
+checks=$((checks + 1))
+python3 - <<'END' || fail "a summary of what does not fit"
+import json
+for m in json.load(open("out"))["methods"]:
+    assert m["fits"] is False and m["loss"] is None and m["accuracy"] is None
+    assert m["curve"] == [] and m["time_s"] > 0
+    lack = m["shortage"]
+    assert lack["processor"].startswith("p") and lack["lacks_bytes"] > 0
+    assert lack["largest_category"] == "weights"
+END
+# Some do: status 0.
+machine 9000
+expect 0 compare e.json --set platform=other.json
+grep -q 'backprop does not fit' out || fail "backprop fits into 9000 bytes"
+grep -q 'pipeline does not fit' out && fail "a stage does not fit into 9000 bytes"
+expect 3 run e.json --set platform=other.json --set 'methods=["backprop"]'
+
+# Options change what they say and nothing else.
+expect 0 compare e.json --json
+cp out one.json
+expect 0 compare e.json --json --seed 3
+same out one.json
+expect 0 compare e.json --json --seed 4
+checks=$((checks + 1))
+python3 - <<'END' || fail "another seed"
+import json
+a, b = json.load(open("one.json")), json.load(open("out"))
+assert (a["seed"], b["seed"]) == (3, 4)
+for m, n in zip(a["methods"], b["methods"]):
+    assert m["time_s"] == n["time_s"] and m["bytes_total"] == n["bytes_total"]
+    assert m["loss"] != n["loss"]
+END
+
+# The columns of the table are those of the summary.
+expect 0 compare e.json --set steps=2
+for name in backprop pipeline recompute local codistillation data_parallel; do
+    checks=$((checks + 1))
+    grep -q "^$name " out || fail "no row for $name"
+done
+
+# All files are what their names say.
+expect 0 compare e.json -o result --set steps=4
+checks=$((checks + 1))
+python3 - <<'END' || fail "the files of a result"
+import csv, glob, json, os, xml.dom.minidom
+summary = json.load(open("result/summary.json"))
+names = [m["name"] for m in summary["methods"]]
+assert sorted(names + ["summary.json"]) == sorted(os.listdir("result"))
+for m in summary["methods"]:
+    folder = "result/" + m["name"] + "/"
+    json.load(open(folder + "trace.json"))
+    xml.dom.minidom.parse(folder + "timeline.svg")
+    rows = list(csv.DictReader(open(folder + "events.csv")))
+    assert rows
+    for row in rows:
+        assert None not in row.values() and None not in row
+    links = list(csv.DictReader(open(folder + "links.csv")))
+    assert links
+    # edges are summed in the summary, and bytes fit
+    assert m["bytes_total"] == sum(e["bytes"] for e in m["edges"])
+    assert m["messages"] == sum(e["messages"] for e in m["edges"])
+    for processor in m["memory"]:
+        assert processor["peak_bytes"] == sum(processor["at_peak_bytes"].values())
+    assert abs(m["time_per_step_s"] * m["steps"] - m["time_s"]) <= 1e-12 * m["time_s"]
+END
+finish
