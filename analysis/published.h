@@ -17,6 +17,7 @@ struct published_figure {
     double published;
     double tolerance; /* relative; 0: exact */
     double ours;
+    bool bound; /* nothing published: ours must not exceed `published`, a bound we set */
 };
 
 struct published_report {
@@ -51,6 +52,9 @@ bool published_within(const struct published_figure *figure);
 struct json_file *published_file(const char *name, struct error *error);
 void published_add(struct published_report *report, const char *what, const char *unit,
                    double published, double tolerance, double ours);
+/* A figure that must not exceed a bound of ours, such as a mean error. */
+void published_add_bound(struct published_report *report, const char *what, const char *unit,
+                         double bound, double ours);
 const cJSON *published_method(const cJSON *methods, const char *name, struct error *error);
 
 #endif

@@ -22,12 +22,17 @@ static void print_figures(const struct published_report *report)
         const struct published_figure *f = &report->figures[i];
         char(*row)[CELL_BYTES] = texts[i];
         snprintf(row[0], CELL_BYTES, "%s", f->what);
-        snprintf(row[1], CELL_BYTES, "%.6g %s", f->published, f->unit);
+        snprintf(row[1], CELL_BYTES, f->bound ? "-" : "%.6g %s", f->published, f->unit);
         snprintf(row[2], CELL_BYTES, "%.6g %s", f->ours, f->unit);
-        snprintf(row[3], CELL_BYTES, "%+.2f %%",
-                 100 * (f->ours - f->published) / fabs(f->published));
-        snprintf(row[4], CELL_BYTES, f->tolerance > 0 ? "%.3g %%" : "exact",
-                 100 * f->tolerance);
+        if (f->bound) {
+            snprintf(row[3], CELL_BYTES, "-");
+            snprintf(row[4], CELL_BYTES, "at most %.3g %s", f->published, f->unit);
+        } else {
+            snprintf(row[3], CELL_BYTES, "%+.2f %%",
+                     100 * (f->ours - f->published) / fabs(f->published));
+            snprintf(row[4], CELL_BYTES, f->tolerance > 0 ? "%.3g %%" : "exact",
+                     100 * f->tolerance);
+        }
         snprintf(row[5], CELL_BYTES, "%s", published_within(f) ? "yes" : "NO");
         for (size_t c = 0; c < COLUMNS; c++)
             cells[(i + 1) * COLUMNS + c] = row[c];

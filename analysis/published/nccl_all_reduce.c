@@ -176,10 +176,12 @@ static bool add_table(const struct machine *m, struct published_report *report,
                               m->tolerance[s], ours_us);
         }
     }
-    published_add(report, "1 + mean relative error of all 18 times", "", 1,
-                  m->mean_tolerance, 1 + (off[0] + off[1]) / (RANKS * SIZES));
-    published_add(report, "1 + that of the 12 that were not fitted", "", 1,
-                  m->mean_tolerance * SIZES / (SIZES - 2), 1 + off[1] / (RANKS * (SIZES - 2)));
+    published_add_bound(report, "mean relative error of all 18 times", "%",
+                        100 * m->mean_tolerance,
+                        100 * (off[0] + off[1]) / (RANKS * SIZES));
+    published_add_bound(report, "mean of the 12 that were not fitted", "%",
+                        100 * m->mean_tolerance * SIZES / (SIZES - 2),
+                        100 * off[1] / (RANKS * (SIZES - 2)));
     return true;
 }
 
