@@ -136,6 +136,15 @@ static uint32_t stage_processor(const struct planner *planner, size_t stage)
     return place < planner->plan->processor_count ? (uint32_t)place : 0;
 }
 
+/* Do they take the same time for the same work? */
+static bool same_speed(const struct planner *planner, uint32_t a, uint32_t b)
+{
+    const struct processor *x = platform_processor(planner->setting->platform, a);
+    const struct processor *y = platform_processor(planner->setting->platform, b);
+    return x->kind == y->kind && x->parameters == y->parameters &&
+           x->slowdown == y->slowdown;
+}
+
 static bool prefix_sums(const struct planner *planner, const struct model *model,
                         const struct stages *stages, double *prefix, struct error *error)
 {
@@ -143,6 +152,11 @@ static bool prefix_sums(const struct planner *planner, const struct model *model
     size_t processors = stages->processors > 0 ? stages->processors : stages->count;
     for (size_t s = 0; s < stages->count; s++) {
         uint32_t processor = stage_processor(planner, s % processors);
+        if (s > 0 && same_speed(planner, processor,
+                                stage_processor(planner, (s - 1) % processors))) {
+            memcpy(&prefix[s * width], &prefix[(s - 1) * width], width * sizeof *prefix);
+            continue;
+        }
         prefix[s * width] = 0;
         for (size_t b = 0; b < model->block_count; b++) {
             double seconds;
@@ -185,28 +199,33 @@ static bool part_bytes(const struct stage_demand *demand, const struct plan *pla
            error_set(error, STATUS_BAD_INPUT, "a stage needs more than 2^64 bytes");
 }
 
-/* The stage, of blocks [first, end). */
-static bool stage_part(const struct stage_demand *demand, const struct planner *planner,
-                       size_t stage, size_t first, size_t end, struct part *part,
-                       struct error *error)
+/* Of blocks [first, end). */
+static void set_run(const struct model *model, size_t first, size_t end, struct part *part)
 {
-    const struct model *model = planner->plan->model;
-    *part = (struct part){.stage = (uint32_t)stage,
-                          .first_layer = model->blocks[first].first_layer,
-                          .end_layer = model->blocks[end - 1].end_layer,
-                          .gradient_in = end < model->block_count,
-                          .gradient_out = first > 0,
-                          .trains = true};
+    part->first_layer = model->blocks[first].first_layer;
+    part->end_layer = model->blocks[end - 1].end_layer;
+    part->gradient_in = end < model->block_count;
+    part->gradient_out = first > 0;
+}
+
+/* The stage, of the whole model. */
+static bool stage_part(const struct stage_demand *demand, const struct planner *planner,
+                       size_t stage, struct part *part, struct error *error)
+{
+    memset(part, 0, sizeof *part); /* padding too: alike() compares bytes */
+    part->stage = (uint32_t)stage;
+    part->trains = true;
+    set_run(planner->plan->model, 0, planner->plan->model->block_count, part);
     return demand->fill(demand->context, planner, stage, part, error);
 }
 
-static bool stage_bytes(const struct stage_demand *demand, const struct planner *planner,
-                        size_t stage, size_t first, size_t end, uint64_t *bytes,
-                        struct error *error)
+static bool run_bytes(const struct stage_demand *demand, const struct planner *planner,
+                      const struct part *stage, size_t first, size_t end, uint64_t *bytes,
+                      struct error *error)
 {
-    struct part part;
-    return stage_part(demand, planner, stage, first, end, &part, error) &&
-           part_bytes(demand, planner->plan, &part, bytes, error);
+    struct part part = *stage;
+    set_run(planner->plan->model, first, end, &part);
+    return part_bytes(demand, planner->plan, &part, bytes, error);
 }
 
 static uint64_t capacity_of(const struct stages *stages, const struct planner *planner,
@@ -227,7 +246,7 @@ static bool fits_anyway(const struct stages *stages, const struct stage_demand *
     struct part worst = {0};
     for (size_t s = 0; s < stages->count; s++) {
         struct part part;
-        if (!stage_part(demand, planner, s, 0, planner->plan->model->block_count, &part, error))
+        if (!stage_part(demand, planner, s, &part, error))
             return false;
         if (part.slots > worst.slots)
             worst = part;
@@ -242,31 +261,59 @@ static bool fits_anyway(const struct stages *stages, const struct stage_demand *
 }
 
 /* A longer run of blocks needs no less, so both ends only move on. */
+static bool lowest_of(const struct stage_demand *demand, const struct planner *planner,
+                      const struct part *stage, uint64_t capacity, size_t *lowest,
+                      bool *limits, struct error *error)
+{
+    size_t blocks = planner->plan->model->block_count;
+    uint64_t bytes;
+    if (!run_bytes(demand, planner, stage, 0, blocks, &bytes, error))
+        return false;
+    if (bytes <= capacity)
+        return true;
+    *limits = true;
+    for (size_t a = 0, b = 1; b <= blocks; b++) {
+        for (; a < b; a++) {
+            if (!run_bytes(demand, planner, stage, a, b, &bytes, error))
+                return false;
+            if (bytes <= capacity)
+                break;
+        }
+        lowest[b] = a;
+    }
+    return true;
+}
+
+/* Do both stages ask the same of their processors? */
+static bool alike(const struct part *a, const struct part *b)
+{
+    struct part other = *b;
+    other.stage = a->stage;
+    return memcmp(a, &other, sizeof other) == 0;
+}
+
 static bool find_lowest(const struct stages *stages, const struct stage_demand *demand,
                         const struct planner *planner, size_t *lowest, bool *limits,
                         struct error *error)
 {
-    size_t blocks = planner->plan->model->block_count;
+    size_t width = planner->plan->model->block_count + 1;
+    struct part part, before;
+    uint64_t capacity, capacity_before = 0;
     bool fits = true;
     *limits = false;
     if (demand != NULL && !fits_anyway(stages, demand, planner, &fits, error))
         return false;
     for (size_t s = 0; !fits && s < stages->count; s++) {
-        uint64_t capacity = capacity_of(stages, planner, s), bytes;
-        if (!stage_bytes(demand, planner, s, 0, blocks, &bytes, error))
+        capacity = capacity_of(stages, planner, s);
+        if (!stage_part(demand, planner, s, &part, error))
             return false;
-        if (bytes <= capacity)
-            continue;
-        *limits = true;
-        for (size_t a = 0, b = 1; b <= blocks; b++) {
-            for (; a < b; a++) {
-                if (!stage_bytes(demand, planner, s, a, b, &bytes, error))
-                    return false;
-                if (bytes <= capacity)
-                    break;
-            }
-            lowest[s * (blocks + 1) + b] = a;
-        }
+        if (s > 0 && capacity == capacity_before && alike(&part, &before))
+            memcpy(&lowest[s * width], &lowest[(s - 1) * width], width * sizeof *lowest);
+        else if (!lowest_of(demand, planner, &part, capacity, &lowest[s * width], limits,
+                            error))
+            return false;
+        before = part;
+        capacity_before = capacity;
     }
     return true;
 }
