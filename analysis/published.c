@@ -10,12 +10,13 @@
 #include <string.h>
 
 extern const struct published_result published_laskin2020_bytes, published_nccl_v100,
-    published_nccl_a100;
+    published_nccl_a100, published_sodhani2020_traffic;
 
 static const struct published_result *const results[] = {
     &published_laskin2020_bytes,
     &published_nccl_v100,
     &published_nccl_a100,
+    &published_sodhani2020_traffic,
 };
 
 size_t published_count(void)

@@ -92,6 +92,7 @@ struct teaching {
     bool kl; /* else mean square on logits */
     double temperature;
     uint64_t burn_in_steps; /* nothing is exchanged and no teacher computes before */
+    uint64_t every;         /* > 1: predictions only count in every so many steps */
 };
 /* The weight of the distillation term in a step. */
 double teaching_alpha(const struct teaching *teaching, uint64_t step);

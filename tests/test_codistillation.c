@@ -383,7 +383,8 @@ static void before_the_first(void)
         "\"ramp_steps\": 6}, "
         "{\"name\": \"f\", \"kind\": \"codistillation\"}, "
         "{\"name\": \"1\", \"kind\": \"codistillation\", \"alpha_schedule\": \"ramp\", "
-        "\"ramp_steps\": 1}";
+        "\"ramp_steps\": 1}, "
+        "{\"name\": \"e\", \"kind\": \"codistillation\", \"period\": 3}";
     struct simulation *s = train(quick_link, STEPS, methods);
     struct simulated **m = s->methods;
     /* The loss of a step is told before its update. */
@@ -393,6 +394,7 @@ static void before_the_first(void)
     CU_ASSERT_EQUAL(same_steps(m[0], m[4], 0), 1);
     CU_ASSERT_EQUAL(same_steps(m[4], m[5], 0), 1);
     CU_ASSERT(same_parts(m[5], 0, m[6], 0, 2));
+    CU_ASSERT_EQUAL(same_steps(m[0], m[7], 0), 3);
     simulation_free(s);
 }
 
@@ -438,9 +440,12 @@ static void check_bytes(uint64_t models, const char *topology, uint64_t pairs)
              "{\"name\": \"cp\", \"kind\": \"codistillation\", \"models\": %d, %s, "
              "\"exchange\": \"checkpoints\", \"period\": %d, \"inner\": {\"kind\": "
              "\"pipeline\", \"stages\": 2}}, "
-             "{\"name\": \"pi\", \"kind\": \"pipeline\", \"stages\": 2}",
+             "{\"name\": \"pi\", \"kind\": \"pipeline\", \"stages\": 2}, "
+             "{\"name\": \"pe\", \"kind\": \"codistillation\", \"models\": %d, %s, "
+             "\"period\": %d}",
              (int)models, topology, (int)models, topology, (int)burn_in, (int)models,
-             topology, (int)period, (int)models, topology, (int)period);
+             topology, (int)period, (int)models, topology, (int)period, (int)models, topology,
+             (int)period);
     struct simulation *s = simulate(
         "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": %d, \"batch\": %d, "
         "\"micro_batch\": 3, \"precision\": \"fp16\", \"methods\": [%s]}",
@@ -451,6 +456,7 @@ static void check_bytes(uint64_t models, const char *topology, uint64_t pairs)
     CU_ASSERT_EQUAL(edges_of(s, 0, PAYLOAD_PREDICTIONS), pairs);
     CU_ASSERT_EQUAL(s->methods[0]->bytes, pairs * logits * steps);
     CU_ASSERT_EQUAL(s->methods[1]->bytes, pairs * logits * (steps - burn_in));
+    CU_ASSERT_EQUAL(s->methods[5]->bytes, pairs * logits * (steps / period));
     CU_ASSERT_EQUAL(edges_of(s, 2, PAYLOAD_PARAMETERS), pairs);
     CU_ASSERT_EQUAL(s->methods[2]->bytes, pairs * PARAMETERS * word * checkpoints_sent);
     /* A teacher's activations cross the pipeline's cut from the first checkpoint on. */
@@ -653,7 +659,7 @@ static void refusals(void)
     } cases[] = {
         {"\"exchange\": \"weights\"", "checkpoints"},
         {"\"exchange\": \"checkpoints\"", "period"},
-        {"\"period\": 5", "no effect"},
+        {"\"period\": 0", "period"},
         {"\"exchange\": \"checkpoints\", \"period\": 0", "period"},
         {"\"data\": \"own\"", "coordinated sampling"},
         {"\"topology\": \"hierarchical\"", "group"},

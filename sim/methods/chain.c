@@ -159,7 +159,8 @@ bool chain_run_forward(struct plan *plan, struct code *code, uint32_t part,
            code_add(code, OP_FORWARD, part, PLAN_NONE, micro_batch, error);
 }
 
-/* What belongs to distillation does not take place in the burn-in. */
+/* What belongs to distillation does not take place in the burn-in, nor between the steps
+ * in which predictions are exchanged. */
 static bool add_teaching(struct plan *plan, struct code *code, enum operation operation,
                          uint32_t part, uint32_t target, int64_t micro_batch,
                          struct error *error)
@@ -167,6 +168,7 @@ static bool add_teaching(struct plan *plan, struct code *code, enum operation op
     if (!code_add(code, operation, part, target, micro_batch, error))
         return false;
     code_from(code, plan->parts[part].teaching.burn_in_steps);
+    code_every(code, plan->parts[part].teaching.every);
     return true;
 }
 

@@ -2,8 +2,8 @@
  * predictions of others,
  *     loss_i = task(y, f_i(x)) + alpha / t * sum over its t teachers j of D(f_i(x), f_j(x)),
  * with the teachers' predictions as constants. Each model is trained by an inner method.
- * Either the processors that hold the losses exchange logits in every step, or the models
- * exchange their weights now and then and compute each other's predictions themselves. */
+ * Either the processors that hold the losses exchange logits, or the models exchange their
+ * weights now and then and compute each other's predictions themselves. */
 #include "sim/methods/codistillation.h"
 
 #include "base/checked.h"
@@ -109,11 +109,15 @@ static bool read_exchange(const struct json_at *at, struct codistillation *c,
     struct json_at member;
     size_t exchange = EXCHANGE_PREDICTIONS, share = 0;
     if (!json_read_choice(at, "exchange", exchanges, 2, &exchange, error) ||
-        !json_read_choice(at, "data", data, 2, &share, error) ||
-        !read_steps(at, "period", exchange == EXCHANGE_CHECKPOINTS,
-                    "\"exchange\": \"checkpoints\"", &c->period, error))
+        !json_read_choice(at, "data", data, 2, &share, error))
         return false;
     c->exchange = (enum exchange)exchange;
+    c->period = 1;
+    if ((exchange == EXCHANGE_CHECKPOINTS && !json_member(at, "period", &member, error)) ||
+        !json_read_u64(at, "period", 1, most_steps, &c->period, error))
+        return false;
+    if (exchange == EXCHANGE_PREDICTIONS)
+        c->teaching.every = c->period;
     c->own_data = share == 1;
     if (c->own_data && c->exchange == EXCHANGE_PREDICTIONS && json_optional(at, "data", &member))
         return json_fail(&member, error,

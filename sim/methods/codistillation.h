@@ -11,7 +11,7 @@ struct codistillation {
     uint64_t models;
     struct method *inner;
     enum exchange exchange;
-    uint64_t period; /* steps between checkpoints */
+    uint64_t period; /* steps from one exchange to the next */
     enum codistillation_topology topology;
     uint64_t group;  /* models of a group, where hierarchical */
     struct teaching teaching;
