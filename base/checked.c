@@ -10,7 +10,7 @@ enum { ALIGNMENT = 64, HUGE_PAGE_BYTES = 2 << 20 };
 static size_t array_bytes(size_t count, size_t item_bytes)
 {
     uint64_t bytes;
-    if (!checked_multiply(count, item_bytes, &bytes) || bytes > PTRDIFF_MAX - ALIGNMENT)
+    if (!checked_multiply(count, item_bytes, &bytes) || bytes > PTRDIFF_MAX - HUGE_PAGE_BYTES)
         return 0;
     return bytes == 0 ? 1 : (size_t)bytes;
 }
@@ -28,7 +28,7 @@ void *checked_calloc_aligned(size_t count, size_t item_bytes)
         return NULL;
     /* Large arrays on large pages: kernels that walk down columns miss fewer of them. */
     size_t alignment = bytes >= 2 * HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : ALIGNMENT;
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    bytes = (bytes + alignment - 1) / alignment * alignment;
     void *memory = aligned_alloc(alignment, bytes);
     if (memory == NULL)
         return NULL;

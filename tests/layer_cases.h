@@ -36,6 +36,8 @@ static const struct layer_case layer_cases[] = {
     {"attention", {{"heads", 1}, {"bias", 0}, {"causal", 1}}, 1, 1, {{2, {4, 3}}}, 0},
     {"attention", {{"heads", 2}, {"gain", 0.5}}, 2, 1, {{2, {19, 2}}}, 0},
     {"attention", {{"heads", 1}}, 1, 1, {{2, {1, 1}}}, 0},
+    {"attention", {{"heads", 1}, {"causal", 1}}, 2, 1, {{2, {64, 2}}}, 0},
+    {"attention", {{"heads", 2}, {"causal", 1}}, 1, 1, {{2, {131, 2}}}, 0},
     {"cross_attention", {{"heads", 3}}, 2, 2, {{2, {5, 6}}, {2, {3, 4}}}, 0},
     {"cross_attention", {{"heads", 1}, {"bias", 0}}, 3, 2, {{2, {1, 5}}, {2, {7, 5}}}, 0},
     {"cross_attention", {{"heads", 2}}, 1, 2, {{2, {18, 2}}, {2, {1, 1}}}, 0},

@@ -91,7 +91,9 @@ static void chain_input(struct chain *chain, size_t slot, uint64_t micro_batch)
     struct random_key key = {5, RANDOM_TEST, 1, micro_batch};
     scalar *input = network_value(chain->network[0], slot, 0);
     for (size_t i = 0; i < chain_value_bytes(chain, 0) / sizeof(scalar); i++)
-        input[i] = (scalar)random_normal(key, i);
+        input[i] = chain->model->vocabulary > 0
+                       ? (scalar)(random_u64(key, i) % chain->model->vocabulary)
+                       : (scalar)random_normal(key, i);
 }
 
 static void chain_forward(struct chain *chain, size_t slot, uint64_t micro_batch)
@@ -111,13 +113,19 @@ static void chain_forward(struct chain *chain, size_t slot, uint64_t micro_batch
 /* Fills the gradient of the output; the loss comes back. */
 static double chain_loss(struct chain *chain, size_t slot)
 {
-    static const int32_t labels[CHAIN_BATCH] = {2, 0, 1};
     struct network *last = chain->network[chain->count - 1];
-    size_t output = model_output_value(chain->model);
+    size_t output = model_output_value(chain->model), classes = (size_t)chain->model->classes;
+    size_t rows = chain_value_bytes(chain, output) / sizeof(scalar) / classes;
     scalar *gradient = network_gradient(last, slot, output);
+    int32_t *labels = checked_calloc(rows, sizeof *labels);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(labels);
+    for (size_t i = 0; i < rows; i++)
+        labels[i] = (int32_t)((2 * i + 2) % 3 % classes);
     memset(gradient, 0, chain_value_bytes(chain, output));
-    return loss_cross_entropy(network_value(last, slot, output), labels, CHAIN_BATCH,
-                              (size_t)chain->model->classes, 0, 0.25, gradient, NULL);
+    double loss = loss_cross_entropy(network_value(last, slot, output), labels, rows, classes,
+                                     0, 0.25, gradient, NULL);
+    free(labels);
+    return loss;
 }
 
 static void chain_backward(struct chain *chain, size_t slot, enum backward_pass pass)

@@ -39,7 +39,8 @@ static bool describe(struct layer *layer, struct error *error)
     if (in->rank != 2)
         return error_set(error, STATUS_BAD_INPUT,
                          "takes a sequence [length, width], not %zu dimensions", in->rank);
-    uint64_t length = in->extent[0], width = in->extent[1], heads = layer_size(layer, HEADS);
+    uint64_t length = in->extent[0], width = in->extent[1],
+             heads = layer_size(layer, HEADS);
     bool bias = layer->option[BIAS] != 0;
     if (width % heads != 0)
         return error_set(error, STATUS_BAD_INPUT, "a width of %llu is not for %llu heads",
@@ -48,17 +49,15 @@ static bool describe(struct layer *layer, struct error *error)
     layer->operation = OPERATION_MATMUL;
     describe_parameters(layer, width);
     layer->keeps_input[0] = true;
-    layer->stash_count =
-        layer_sum(layer_multiply(4, layer_multiply(length, width)),
-                  layer_multiply(heads, layer_multiply(length, length)));
+    layer->stash_count = layer_sum(layer_multiply(4, layer_multiply(length, width)),
+                                   layer_multiply(heads, layer_multiply(length, length)));
     uint64_t projections = layer_multiply(4, projection_macs(length, width, width));
     layer->macs = layer_sum(projections, attention_macs(length, length, width));
     layer->backward_weight_flops =
         layer_sum(projection_flops(length, width, layer_multiply(3, width), bias),
                   projection_flops(length, width, width, bias));
-    layer->forward_flops =
-        layer_sum(layer->backward_weight_flops,
-                  attention_forward_flops(length, length, width, heads));
+    layer->forward_flops = layer_sum(layer->backward_weight_flops,
+                                     attention_forward_flops(length, length, width, heads));
     layer->backward_input_flops =
         layer_sum(layer_multiply(2, projections),
                   attention_backward_flops(length, length, width, heads));
@@ -117,8 +116,8 @@ static void backward(const struct layer *layer, const struct layer_call *call)
     struct attention_gradients d = {d_qkv, d_qkv + width, d_qkv + 2 * width};
     if (call->d_input[0] == NULL && call->d_parameter[IN_WEIGHT] == NULL)
         return;
-    projection_backward_input(&parts.out, call->d_output, call->parameter[OUT_WEIGHT], false,
-                              d_context);
+    projection_backward_input(&parts.out, call->d_output, call->parameter[OUT_WEIGHT],
+                              false, d_context);
     attention_backward(&parts.size, &parts.values, parts.p, d_context, &d, scores);
     if (call->d_input[0] != NULL)
         projection_backward_input(&parts.in, d_qkv, call->parameter[IN_WEIGHT],

@@ -19,9 +19,10 @@ struct lengths {
 
 static struct lengths lengths_of(const struct layer *layer)
 {
-    return (struct lengths){layer->input_shape[0].extent[0], layer->input_shape[0].extent[1],
-                            layer->input_shape[1].extent[0], layer->input_shape[1].extent[1],
-                            layer_size(layer, HEADS)};
+    return (struct lengths){layer->input_shape[0].extent[0],
+                            layer->input_shape[0].extent[1],
+                            layer->input_shape[1].extent[0],
+                            layer->input_shape[1].extent[1], layer_size(layer, HEADS)};
 }
 
 static struct parameter_tensor weight(const char *name, uint64_t in, uint64_t out,
@@ -42,8 +43,8 @@ static void describe_parameters(struct layer *layer, const struct lengths *n)
     layer->tensor[OUT_WEIGHT] =
         weight("out_weight", n->width, n->width, layer->option[GAIN]);
     layer->tensor[Q_BIAS] = (struct parameter_tensor){.name = "q_bias", .count = n->width};
-    layer->tensor[KV_BIAS] = (struct parameter_tensor){
-        .name = "kv_bias", .count = layer_multiply(2, n->width)};
+    layer->tensor[KV_BIAS] =
+        (struct parameter_tensor){.name = "kv_bias", .count = layer_multiply(2, n->width)};
     layer->tensor[OUT_BIAS] =
         (struct parameter_tensor){.name = "out_bias", .count = n->width};
     layer->tensor_count = layer->option[BIAS] != 0 ? 6 : 3;
@@ -102,9 +103,10 @@ static struct parts parts_of(const struct layer *layer, const struct layer_call 
     struct lengths n = lengths_of(layer);
     size_t width = (size_t)n.width, queries = (size_t)n.queries, keys = (size_t)n.keys;
     size_t rows = call->batch * queries, memory_rows = call->batch * keys;
-    struct parts parts = {.size = {call->batch, queries, keys, (size_t)n.heads, width, false},
-                          .q = {rows, width, width},
-                          .kv = {memory_rows, (size_t)n.memory_width, 2 * width}};
+    struct parts parts = {
+        .size = {call->batch, queries, keys, (size_t)n.heads, width, false},
+        .q = {rows, width, width},
+        .kv = {memory_rows, (size_t)n.memory_width, 2 * width}};
     parts.q_rows = call->stash;
     parts.context = parts.q_rows + rows * width;
     parts.kv_rows = parts.context + rows * width;

@@ -47,8 +47,7 @@ static bool prepare(const struct layer *layer, size_t batch, void **prepared,
         return error_memory(error, "positions");
     for (size_t p = 0; p < length; p++)
         for (size_t j = 0; j < width; j++) {
-            double angle =
-                (double)p * pow(10000, -(double)(j / 2 * 2) / (double)width);
+            double angle = (double)p * pow(10000, -(double)(j / 2 * 2) / (double)width);
             table[p * width + j] = (scalar)(j % 2 == 0 ? sin(angle) : cos(angle));
         }
     *prepared = table;
@@ -78,7 +77,8 @@ static void backward(const struct layer *layer, const struct layer_call *call)
     size_t count = (size_t)shape_count(&layer->output_shape);
     for (size_t s = 0; s < call->batch; s++) {
         const scalar *restrict dy = call->d_output + s * count;
-        scalar *restrict dx = call->d_input[0] != NULL ? call->d_input[0] + s * count : NULL;
+        scalar *restrict dx =
+            call->d_input[0] != NULL ? call->d_input[0] + s * count : NULL;
         scalar *restrict d_row = call->d_parameter[0];
         if (dx != NULL && call->accumulate[0])
             for (size_t i = 0; i < count; i++)

@@ -14,7 +14,8 @@ struct size {
 };
 
 /* Table 3 of the paper. */
-static const struct size sizes[] = {{"base", 512, 8, 2048, 0.1}, {"big", 1024, 16, 4096, 0.3}};
+static const struct size sizes[] = {{"base", 512, 8, 2048, 0.1},
+                                    {"big", 1024, 16, 4096, 0.3}};
 enum { SIZE_COUNT = sizeof sizes / sizeof sizes[0] };
 
 struct options {
@@ -115,8 +116,8 @@ static bool read(const struct json_at *at, struct transformer *t, struct options
 
 static struct model *build(const struct json_at *at, struct error *error)
 {
-    struct options options = {.source_length = 128, .target_length = 128, .depth = 6,
-                              .tied = true};
+    struct options options = {
+        .source_length = 128, .target_length = 128, .depth = 6, .tied = true};
     struct transformer t = {.vocabulary = 37000,
                             .activation = ACTIVATION_RELU,
                             .positions = POSITIONS_SINUSOIDAL,
@@ -131,9 +132,9 @@ static struct model *build(const struct json_at *at, struct error *error)
 }
 
 static const char *const keys[] = {
-    "size",  "vocabulary",   "source_length", "target_length", "width",     "depth",
-    "heads", "feed_forward", "dropout",       "norm_first",    "tied",      "positions",
-    "activation"};
+    "size",  "vocabulary", "source_length", "target_length", "width",
+    "depth", "heads",      "feed_forward",  "dropout",       "norm_first",
+    "tied",  "positions",  "activation"};
 
 const struct model_preset model_preset_transformer = {
     .name = "transformer",

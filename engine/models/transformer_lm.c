@@ -69,9 +69,9 @@ static struct model *build(const struct json_at *at, struct error *error)
                             error);
 }
 
-static const char *const keys[] = {"vocabulary", "length",     "width", "depth",
-                                   "heads",      "feed_forward", "dropout", "norm_first",
-                                   "tied",       "positions",  "activation"};
+static const char *const keys[] = {"vocabulary", "length",       "width",     "depth",
+                                   "heads",      "feed_forward", "dropout",   "norm_first",
+                                   "tied",       "positions",    "activation"};
 
 const struct model_preset model_preset_transformer_lm = {
     .name = "transformer_lm",

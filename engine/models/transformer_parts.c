@@ -115,7 +115,8 @@ bool transformer_feed_forward(struct transformer *t, size_t *value, struct error
     size_t residual = *value;
     return open_sublayer(t, "feed", value, error) &&
            transformer_add(t, "linear", "feed_up", up, SIZE_MAX, value, error) &&
-           transformer_add(t, activation, "feed_activation", NULL, SIZE_MAX, value, error) &&
+           transformer_add(t, activation, "feed_activation", NULL, SIZE_MAX, value,
+                           error) &&
            transformer_add(t, "linear", "feed_down", down, SIZE_MAX, value, error) &&
            close_sublayer(t, "feed", residual, value, error);
 }

@@ -14,13 +14,13 @@ extern const char *const transformer_positions_names[POSITIONS_COUNT];
 
 struct transformer {
     struct model *model;
-    const char *block;   /* the one being made; its layers are named after it */
+    const char *block; /* the one being made; its layers are named after it */
     uint64_t vocabulary, width, heads, feed_forward;
     double dropout;
     bool norm_first;
     size_t activation, positions;
-    double gain;         /* of the weights that end a sublayer */
-    size_t embedding;    /* index of the first embedding layer; SIZE_MAX before it */
+    double gain;      /* of the weights that end a sublayer */
+    size_t embedding; /* index of the first embedding layer; SIZE_MAX before it */
 };
 
 bool transformer_begin_block(struct transformer *t, const char *name, struct error *error);

@@ -19,13 +19,19 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"mlp", "{\"preset\": \"mlp\", \"input\": [1024], \"hidden\": 1024, \"depth\": 7, "
-            "\"classes\": 1024}", "adam", 128},
-    {"mlp-sgd", "{\"preset\": \"mlp\", \"input\": [1024], \"hidden\": 1024, \"depth\": 7, "
-                "\"classes\": 1024}", "sgd", 128},
+    {"mlp",
+     "{\"preset\": \"mlp\", \"input\": [1024], \"hidden\": 1024, \"depth\": 7, "
+     "\"classes\": 1024}",
+     "adam", 128},
+    {"mlp-sgd",
+     "{\"preset\": \"mlp\", \"input\": [1024], \"hidden\": 1024, \"depth\": 7, "
+     "\"classes\": 1024}",
+     "sgd", 128},
     {"transformer_lm", "transformer_lm", "adam", 8},
-    {"resnet18", "{\"preset\": \"resnet18\", \"stem\": \"cifar\", \"input\": [3, 32, 32], "
-                 "\"classes\": 10}", "sgd", 32},
+    {"resnet18",
+     "{\"preset\": \"resnet18\", \"stem\": \"cifar\", \"input\": [3, 32, 32], "
+     "\"classes\": 10}",
+     "sgd", 32},
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0], ROUNDS = 15 };
 
@@ -188,10 +194,10 @@ static void multiply(const struct products *p)
     for (size_t i = LAYERS; i-- > 0;) {
         scalar *dy = p->d_value + i % 2 * value, *dx = p->d_value + (i + 1) % 2 * value;
         if (i > 0)
-            scalar_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, BATCH, WIDTH, WIDTH, 1, dy,
-                        WIDTH, p->weight + i * weight, WIDTH, 0, dx, WIDTH);
-        scalar_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, WIDTH, WIDTH, BATCH, 1, dy, WIDTH,
-                    p->value + i * value, WIDTH, 0, p->d_weight + i * weight, WIDTH);
+            scalar_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, BATCH, WIDTH, WIDTH, 1,
+                        dy, WIDTH, p->weight + i * weight, WIDTH, 0, dx, WIDTH);
+        scalar_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, WIDTH, WIDTH, BATCH, 1, dy,
+                    WIDTH, p->value + i * value, WIDTH, 0, p->d_weight + i * weight, WIDTH);
     }
 }
 
