@@ -46,7 +46,8 @@ struct walk {
 
 static struct parcel **queue_of(struct walk *w, uint32_t lane, uint32_t from, uint32_t to)
 {
-    CU_ASSERT_FATAL(lane < w->c->lanes);
+    if (lane >= w->c->lanes)
+        CU_FAIL_FATAL("a lane that is not there");
     return &w->queues[((size_t)lane * w->c->ranks + from) * w->c->ranks + to];
 }
 
@@ -54,8 +55,7 @@ static bool put(struct walk *w, uint32_t rank, const struct collective_move *mov
 {
     const struct collective *c = w->c;
     size_t waiting = 0;
-    CU_ASSERT_FATAL(move->to < c->ranks && move->to != rank);
-    CU_ASSERT_FATAL(move->send_count <= c->count &&
+    CU_ASSERT_FATAL(move->to < c->ranks && move->to != rank && move->send_count <= c->count &&
                     move->send_first <= c->count - move->send_count);
     struct parcel **end = queue_of(w, move->send_lane, rank, move->to);
     for (; *end != NULL; end = &(*end)->next)
@@ -77,7 +77,6 @@ static bool put(struct walk *w, uint32_t rank, const struct collective_move *mov
 
 static bool take(struct walk *w, uint32_t rank, const struct collective_move *move)
 {
-    CU_ASSERT_FATAL(move->from < w->c->ranks && move->from != rank);
     struct parcel **head = queue_of(w, move->receive_lane, move->from, rank), *parcel = *head;
     if (parcel == NULL)
         return false;
@@ -132,8 +131,10 @@ static void walk(struct walk *w, uint64_t seed)
     }
     for (uint32_t i = 0; i < ranks; i++)
         CU_ASSERT_FATAL(w->round[i] == w->c->algorithm->rounds(w->c));
+    size_t left = 0;
     for (size_t i = 0; i < pairs; i++)
-        CU_ASSERT_PTR_NULL_FATAL(w->queues[i]);
+        left += w->queues[i] != NULL;
+    CU_ASSERT_FATAL(left == 0);
     free(w->queues);
     free(w->round);
     free(w->sent);
@@ -178,12 +179,13 @@ static void check_result(const struct collective *c, float **arrays, const doubl
         if (c->goal == GOAL_REDUCE_SCATTER)
             collective_piece(c->count, c->ranks, r, &first, &many);
         double tolerance = rough ? 4e-7 * c->ranks : 0;
-        for (uint64_t i = first; i < first + many; i++) {
-            CU_ASSERT_FATAL(fabs(arrays[r][i] - sum[i]) <= tolerance);
-            /* the same bits in all ranks */
-            if (c->goal != GOAL_REDUCE_SCATTER)
-                CU_ASSERT_FATAL(memcmp(&arrays[r][i], &arrays[0][i], sizeof(float)) == 0);
-        }
+        size_t wrong = 0;
+        for (uint64_t i = first; i < first + many; i++)
+            wrong += fabs(arrays[r][i] - sum[i]) <= tolerance ? 0 : 1;
+        CU_ASSERT(wrong == 0);
+        /* the same bits in all ranks */
+        if (c->goal != GOAL_REDUCE_SCATTER)
+            CU_ASSERT(memcmp(arrays[r], arrays[0], (size_t)c->count * sizeof(float)) == 0);
     }
 }
 
@@ -227,7 +229,7 @@ static void each_algorithm(void (*check)(struct collective *c))
 
 static void check_numbers(struct collective *c)
 {
-    const uint64_t counts[] = {0, 1, 2, c->ranks - 1, c->ranks, 3 * c->ranks + 1, 97};
+    const uint64_t counts[] = {0, 1, c->ranks - 1, c->ranks, 3 * c->ranks + 1};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         c->count = counts[i];
         walk_with_arrays(c, false, i);
@@ -403,9 +405,9 @@ static void logarithmic_closed_forms(void)
  * two transfers of everything. */
 static void halving_beats_folding(void)
 {
-    for (uint32_t n = 3; n <= 33; n++) {
-        if ((n & (n - 1)) == 0)
-            continue;
+    static const uint32_t ranks[] = {3, 5, 6, 7, 9, 12, 15, 24, 33};
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
+        uint32_t n = ranks[i];
         uint64_t count = 720720;
         double halving = run("halving_doubling", true, n, count).time_s;
         double folded = run("halving_doubling_folded", true, n, count).time_s;
@@ -483,7 +485,7 @@ static void rings_beside_each_other(void)
 
 static void goals(void)
 {
-    for (uint32_t n = 1; n <= 17; n++)
+    for (uint32_t n = 1; n <= 17; n += n < 5 ? 1 : 3)
         for (int goal = GOAL_REDUCE_SCATTER; goal <= GOAL_ALL_GATHER; goal++) {
             struct collective_case k = {.algorithm = "ring",
                                         .topology = "full",
@@ -508,11 +510,11 @@ static void worked_out_or_simulated(void)
 {
     static const char *const topologies[] = {"full", "ring", "switch"};
     for (size_t a = 0; a < collective_algorithm_count(); a++)
-        for (uint32_t n = 2; n <= 9; n++)
-            for (uint32_t i = 0; i < 6; i++) {
+        for (uint32_t n = 2; n <= 9; n = 2 * n - 1)
+            for (uint32_t i = 0; i < 3; i++) {
                 struct collective_case k = {.algorithm = collective_algorithm_get(a)->name,
-                                            .topology = topologies[i / 2],
-                                            .overlap = i % 2 == 0,
+                                            .topology = topologies[i],
+                                            .overlap = (a + n + i) % 2 == 0,
                                             .ranks = n,
                                             .group = 3,
                                             .count = 1000 * n + i,
