@@ -629,6 +629,34 @@ static void pipelined_teachers(void)
     simulation_free(s);
 }
 
+/* One model's processor fails: the other goes on with the last weights that came, and no
+ * number or time of it depends on the failure but through them. */
+static void failure(void)
+{
+    char machine[4096];
+    static const char methods[] =
+        "{\"name\": \"c\", \"kind\": \"codistillation\", \"exchange\": \"checkpoints\", "
+        "\"period\": 2, \"inner\": {\"kind\": \"pipeline\", \"stages\": 2}}";
+    const char *sound = roofline_machine(4, "full", true, 1 << 24, quick_link);
+    snprintf(machine, sizeof machine,
+             "%.*s, \"trouble\": {\"failures\": [{\"processor\": \"p3\", \"at_s\": 0.0011}]}}",
+             (int)strlen(sound) - 1, sound);
+    struct simulation *s = simulate(
+        "{\"model\": %s, \"data\": %s, \"platform\": %s, \"batch\": %d, \"steps\": %d, "
+        "\"methods\": [%s]}",
+        model_text, data_text, machine, BATCH, STEPS, methods);
+    double ages[64], losses[64];
+    const struct simulated *m = s->methods[0];
+    size_t count = series(m, "teacher age", 0, ages);
+    CU_ASSERT_FATAL(count > 4);
+    CU_ASSERT_EQUAL(series(m, "loss", 1, losses), STEPS);
+    CU_ASSERT(series(m, "loss", 3, losses) < STEPS);
+    for (size_t i = count - 3; i < count; i++)
+        CU_ASSERT_EQUAL(ages[i], ages[i - 1] + 1);
+    CU_ASSERT(ages[count - 1] >= 4);
+    simulation_free(s);
+}
+
 /* A method's own weight decay schedule takes the place of the experiment's. */
 static void weight_decay(void)
 {
@@ -710,6 +738,7 @@ static const struct check checks[] = {
     {"costs", costs},
     {"inner methods", inner_methods},
     {"pipelined teachers", pipelined_teachers},
+    {"a model that fails", failure},
     {"weight decay", weight_decay},
     {"refusals", refusals},
 };
