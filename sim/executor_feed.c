@@ -65,9 +65,7 @@ static void feed_part(void *argument)
         double start_s = machine_now_s();
         executor_allocate(x, processor, MEMORY_QUEUE, bytes);
         feed->begun++;
-        if (!machine_transfer(x->machine, x->plan->edge_count + (size_t)(feed - x->feeds),
-                              bytes, 0))
-            executor_fail(x, STATUS_IMPOSSIBLE, "a transfer from the host failed");
+        machine_transfer(x->machine, x->plan->edge_count + (size_t)(feed - x->feeds), bytes, 0);
         tell(feed, start_s, bytes);
         feed->fed++;
         if (feed->loader != NULL) {

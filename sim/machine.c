@@ -6,14 +6,11 @@
 #include "base/checked.h"
 
 #include <simgrid/actor.h>
-#include <simgrid/comm.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <simgrid/link.h>
-#include <simgrid/mailbox.h>
 #include <simgrid/semaphore.h>
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +18,7 @@
 #include <unistd.h>
 
 struct wire {
-    sg_mailbox_t mailbox; /* NULL: alone, a transfer takes latency + bytes / bandwidth */
+    sg_host_t from, to; /* NULL: alone, a transfer takes latency + bytes / bandwidth */
     double latency_s, bandwidth_bytes_per_s;
 };
 
@@ -48,18 +45,19 @@ static struct {
     double until_s; /* the latest date that something may end */
     sg_sem_t wanted;
     bool runs;
-    double ended_s; /* when something ended last */
-    bool over;
 } pace;
+
+/* The clock as of the last wake of an actor. It stands still while actors run. */
+static double now_s;
 
 static void keep_pace(void *unused)
 {
     (void)unused;
     for (;;) {
         sg_sem_acquire(pace.wanted);
-        for (double now_s = simgrid_get_clock(); now_s < pace.until_s;
-             now_s = simgrid_get_clock())
-            sg_actor_sleep_for(now_s < COARSE_S / 2 ? COARSE_S - now_s : now_s);
+        for (double at_s = simgrid_get_clock(); at_s < pace.until_s;
+             at_s = simgrid_get_clock())
+            sg_actor_sleep_for(at_s < COARSE_S / 2 ? COARSE_S - at_s : at_s);
         pace.runs = false;
     }
 }
@@ -90,13 +88,6 @@ static void start_simgrid(void)
     int count = (int)(sizeof arguments / sizeof arguments[0]) - 1;
     simgrid_init(&count, arguments);
     pace.wanted = sg_sem_init(0);
-}
-
-/* Takes its end of every message of one channel. */
-static void accept_messages(void *mailbox)
-{
-    for (;;)
-        sg_mailbox_get(mailbox);
 }
 
 struct actor {
@@ -158,12 +149,17 @@ static bool load_platform(struct platform *platform, const struct platform_pair 
     return written;
 }
 
+static const char *name_of(const struct platform *platform, size_t processor)
+{
+    return processor == PLATFORM_HOST ? platform_host_name(platform)
+                                      : platform_processor(platform, processor)->name;
+}
+
 static bool open_wire(struct machine *machine, const struct platform_pair *channel, bool alone,
                       size_t index, struct error *error)
 {
     struct wire *wire = &machine->wires[index];
     struct route route;
-    char name[32];
     if (channel->from == channel->to)
         return true;
     bool found = channel->from == PLATFORM_HOST
@@ -178,10 +174,9 @@ static bool open_wire(struct machine *machine, const struct platform_pair *chann
         return true;
     for (size_t i = 0; i < route.link_count; i++)
         machine->link_used[route.links[i]] = true;
-    snprintf(name, sizeof name, "channel %zu", index);
-    wire->mailbox = sg_mailbox_by_name(name);
-    return spawn(platform_processor(machine->platform, channel->to)->name, name,
-                 accept_messages, wire->mailbox, true, error);
+    wire->from = sg_host_by_name(name_of(machine->platform, channel->from));
+    wire->to = sg_host_by_name(name_of(machine->platform, channel->to));
+    return true;
 }
 
 struct machine *machine_create(struct platform *platform,
@@ -232,9 +227,7 @@ void machine_free(struct machine *machine)
 bool machine_spawn(struct machine *machine, size_t processor, void (*run)(void *argument),
                    void *argument, bool daemon, struct error *error)
 {
-    const char *name = processor == PLATFORM_HOST
-                           ? platform_host_name(machine->platform)
-                           : platform_processor(machine->platform, processor)->name;
+    const char *name = name_of(machine->platform, processor);
     return spawn(name, name, run, argument, daemon, error);
 }
 
@@ -242,7 +235,6 @@ void machine_run(struct machine *machine)
 {
     (void)machine;
     simgrid_run();
-    pace.over = true;
 }
 
 void machine_set_bandwidth(struct machine *machine, size_t link, double bytes_per_s)
@@ -253,47 +245,42 @@ void machine_set_bandwidth(struct machine *machine, size_t link, double bytes_pe
     if (bytes_per_s > 0)
         machine->slowing =
             fmax(machine->slowing, known->bandwidth_bytes_per_s / bytes_per_s);
-    reach(simgrid_get_clock() + machine->under_way_s * machine->slowing);
+    reach(now_s + machine->under_way_s * machine->slowing);
     sg_link_set_bandwidth(sg_link_by_name(known->name), bytes_per_s);
 }
 
 double machine_now_s(void)
 {
-    /* After the run, SimGrid's clock may stand at a later beat of the pace. */
-    return pace.over ? pace.ended_s : simgrid_get_clock();
+    return now_s;
 }
 
 void machine_sleep(double seconds)
 {
     if (seconds <= 0)
         return;
-    reach(simgrid_get_clock() + seconds);
+    reach(now_s + seconds);
     sg_actor_sleep_for(seconds);
-    pace.ended_s = simgrid_get_clock();
+    now_s = simgrid_get_clock();
 }
 
-bool machine_transfer(struct machine *machine, size_t channel, uint64_t bytes,
+void machine_transfer(struct machine *machine, size_t channel, uint64_t bytes,
                       double extra_latency_s)
 {
     const struct wire *wire = &machine->wires[channel];
     double alone_s = (double)bytes / wire->bandwidth_bytes_per_s;
     double latency_s = wire->latency_s + extra_latency_s;
-    if (wire->mailbox == NULL) {
+    if (wire->from == NULL) {
         machine_sleep(latency_s + alone_s);
-        return true;
+        return;
     }
     machine_sleep(latency_s);
     if (bytes == 0)
-        return true;
-    if (bytes > LONG_MAX)
-        return false;
+        return;
     machine->under_way_s += alone_s;
-    reach(simgrid_get_clock() + machine->under_way_s * machine->slowing);
-    sg_comm_t comm = sg_mailbox_put_async(wire->mailbox, machine, (long)bytes);
-    bool arrived = sg_comm_wait(comm) == SG_OK;
+    reach(now_s + machine->under_way_s * machine->slowing);
+    sg_host_sendto(wire->from, wire->to, (double)bytes);
     machine->under_way_s -= alone_s;
-    pace.ended_s = simgrid_get_clock();
-    return arrived;
+    now_s = simgrid_get_clock();
 }
 
 struct gate *gate_create(void)
@@ -315,6 +302,7 @@ void gate_free(struct gate *gate)
 void gate_wait(struct gate *gate)
 {
     sg_sem_acquire(gate->semaphore);
+    now_s = simgrid_get_clock();
 }
 
 void gate_open(struct gate *gate)

@@ -31,7 +31,7 @@ double machine_now_s(void);
 void machine_sleep(double seconds);
 /* Blocks for the message's whole way: the route's latency plus extra_latency_s, then its
  * bytes at the max-min share of the links. */
-bool machine_transfer(struct machine *machine, size_t channel, uint64_t bytes,
+void machine_transfer(struct machine *machine, size_t channel, uint64_t bytes,
                       double extra_latency_s);
 
 struct gate *gate_create(void);

@@ -50,8 +50,8 @@ static void send_one(void *argument)
 {
     struct sender *s = argument;
     machine_sleep(s->demand->start_s);
-    if (machine_transfer(s->machine, s->channel, s->demand->bytes, s->demand->extra_s))
-        *s->finish_s = machine_now_s();
+    machine_transfer(s->machine, s->channel, s->demand->bytes, s->demand->extra_s);
+    *s->finish_s = machine_now_s();
 }
 
 static void run_child(struct platform *platform, const struct demand *demands, size_t count,
