@@ -78,7 +78,7 @@ static void totals_refuse_overflow(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(sink);
     CU_ASSERT_TRUE(sink->event(sink, &event, &error));
     CU_ASSERT_FALSE(sink->event(sink, &event, &error));
-    CU_ASSERT_EQUAL(error.status, STATUS_FAILED);
+    CU_ASSERT_EQUAL(error.status, STATUS_BAD_INPUT);
     sink->free(sink);
 }
 
