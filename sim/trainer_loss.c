@@ -7,8 +7,9 @@
 
 /* Adds alpha / teachers * D(own, other) for every teacher that has spoken to the logits'
  * gradient. */
-static void distil(const struct trainer *t, uint32_t part, const scalar *logits, size_t rows,
-                   size_t classes, uint64_t step, double scale, scalar *gradient)
+static void distil(const struct trainer *t, uint32_t part, const scalar *logits,
+                   size_t rows, size_t classes, uint64_t step, double scale,
+                   scalar *gradient)
 {
     const struct part *p = &t->plan->parts[part];
     const struct trainer_part *own = &t->parts[part];
@@ -20,8 +21,8 @@ static void distil(const struct trainer *t, uint32_t part, const scalar *logits,
         if (!present || weight == 0)
             continue;
         if (p->teaching.kl)
-            loss_kl(logits, own->teachers[i], rows, classes, p->teaching.temperature, weight,
-                    gradient);
+            loss_kl(logits, own->teachers[i], rows, classes, p->teaching.temperature,
+                    weight, gradient);
         else
             loss_mean_square(logits, own->teachers[i], rows, classes, weight, gradient);
     }
@@ -43,9 +44,8 @@ void trainer_loss(struct trainer *t, uint32_t part, uint64_t micro_batch)
     scalar *gradient = network_gradient(own->network, slot, p->logits_value);
     trainer_read_samples(t, part, micro_batch, NULL, own->labels);
     memset(gradient, 0, rows * classes * sizeof *gradient);
-    own->loss_sum +=
-        kind->compute(logits, own->labels, rows, classes, t->plan->label_smoothing, scale,
-                      gradient, NULL);
+    own->loss_sum += kind->compute(logits, own->labels, rows, classes,
+                                   t->plan->label_smoothing, scale, gradient, NULL);
     distil(t, part, logits, rows, classes, micro_batch / t->plan->micro_batches, scale,
            gradient);
 }

@@ -62,9 +62,9 @@ static inline void reference_backward(const struct reference *r, struct network 
     size_t classes = (size_t)shape->extent[0];
     scalar *gradient = network_gradient(network, 0, logits_value);
     memset(gradient, 0, r->batch * classes * sizeof *gradient);
-    loss_cross_entropy(network_value(network, 0, logits_value), r->labels, r->batch, classes,
-                       r->experiment->setting.label_smoothing, 1.0 / (double)r->batch,
-                       gradient, NULL);
+    loss_cross_entropy(network_value(network, 0, logits_value), r->labels, r->batch,
+                       classes, r->experiment->setting.label_smoothing,
+                       1.0 / (double)r->batch, gradient, NULL);
     network_backward(network, 0, BACKWARD_ALL, &logits_value, 1);
 }
 

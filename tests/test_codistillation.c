@@ -119,13 +119,13 @@ struct reference {
 static struct network *reference_network(const struct experiment *e, uint64_t offset)
 {
     struct error error = {0};
-    const struct network_options options = {
-        .model = e->model,
-        .end_layer = e->model->layer_count,
-        .batch = BATCH,
-        .slots = 1,
-        .training = true,
-        .seed = e->seed + offset * UINT64_C(0x9e3779b97f4a7c15)};
+    const struct network_options options = {.model = e->model,
+                                            .end_layer = e->model->layer_count,
+                                            .batch = BATCH,
+                                            .slots = 1,
+                                            .training = true,
+                                            .seed = e->seed +
+                                                    offset * UINT64_C(0x9e3779b97f4a7c15)};
     struct network *network = network_create(&options, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(network);
     return network;
@@ -213,8 +213,8 @@ static void reference_step(struct reference *r, const struct pupil *p,
     network_backward(network, 0, BACKWARD_ALL, &output, 1);
     const struct network_tensor *list = network_tensors(network, &tensors);
     optimizer_update(&e->setting.optimizer, p->step, e->steps, list, tensors,
-                     network_parameters(network, NULL), network_parameter_gradients(network),
-                     r->state[p->model]);
+                     network_parameters(network, NULL),
+                     network_parameter_gradients(network), r->state[p->model]);
     network_zero_gradients(network);
     memcpy(r->history[p->model][p->step], network_parameters(network, NULL),
            sizeof r->history[0][0]);
@@ -239,8 +239,8 @@ static void check_reference(const struct simulation *s, size_t method, uint64_t 
     for (uint64_t rounds = 0; rounds < models * e->steps; rounds++)
         for (uint32_t i = 0; i < models; i++) {
             const struct pupil pupil = {
-                e, s->experiment->plans[method], m,   models, done[i], i,
-                i * (uint32_t)stages,            0.7, kl};
+                e, s->experiment->plans[method], m,   models, done[i],
+                i, i * (uint32_t)stages,         0.7, kl};
             if (done[i] < e->steps && possible(&pupil, done)) {
                 reference_step(r, &pupil, dataset, own);
                 done[i]++;
@@ -271,10 +271,10 @@ static void checkpoints(void)
         {"\"period\": 1", 2, 1, false, false},
         {"\"period\": 3", 2, 1, false, false},
         {"\"period\": 2, \"data\": \"own\"", 2, 1, true, false},
-        {"\"period\": 2, \"models\": 3, \"distance\": \"kl\", \"temperature\": 2", 3, 1, false,
-         true},
-        {"\"period\": 2, \"inner\": {\"kind\": \"pipeline\", \"stages\": [1, 2]}", 2, 2, false,
-         false},
+        {"\"period\": 2, \"models\": 3, \"distance\": \"kl\", \"temperature\": 2", 3, 1,
+         false, true},
+        {"\"period\": 2, \"inner\": {\"kind\": \"pipeline\", \"stages\": [1, 2]}", 2, 2,
+         false, false},
         {"\"period\": 1, \"queue_capacity\": 1, \"inner\": {\"kind\": \"pipeline\", "
          "\"stages\": 3}",
          2, 3, false, false},
@@ -444,13 +444,14 @@ static void check_bytes(uint64_t models, const char *topology, uint64_t pairs)
              "{\"name\": \"pe\", \"kind\": \"codistillation\", \"models\": %d, %s, "
              "\"period\": %d}",
              (int)models, topology, (int)models, topology, (int)burn_in, (int)models,
-             topology, (int)period, (int)models, topology, (int)period, (int)models, topology,
-             (int)period);
-    struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": %d, \"batch\": %d, "
-        "\"micro_batch\": 3, \"precision\": \"fp16\", \"methods\": [%s]}",
-        model_text, roofline_machine(2 * models, "full", true, 1 << 24, fast_link), (int)steps,
-        BATCH, methods);
+             topology, (int)period, (int)models, topology, (int)period, (int)models,
+             topology, (int)period);
+    struct simulation *s =
+        simulate("{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": %d, "
+                 "\"batch\": %d, "
+                 "\"micro_batch\": 3, \"precision\": \"fp16\", \"methods\": [%s]}",
+                 model_text, roofline_machine(2 * models, "full", true, 1 << 24, fast_link),
+                 (int)steps, BATCH, methods);
     const uint64_t logits = BATCH * CLASSES * word;
     const uint64_t checkpoints_sent = (steps - 1) / period;
     CU_ASSERT_EQUAL(edges_of(s, 0, PAYLOAD_PREDICTIONS), pairs);
@@ -461,9 +462,9 @@ static void check_bytes(uint64_t models, const char *topology, uint64_t pairs)
     CU_ASSERT_EQUAL(s->methods[2]->bytes, pairs * PARAMETERS * word * checkpoints_sent);
     /* A teacher's activations cross the pipeline's cut from the first checkpoint on. */
     uint64_t crossing = s->methods[4]->bytes / (2 * steps);
-    CU_ASSERT_EQUAL(s->methods[3]->bytes,
-                    models * s->methods[4]->bytes + pairs * PARAMETERS * word * checkpoints_sent +
-                        pairs * crossing * (steps - period));
+    CU_ASSERT_EQUAL(s->methods[3]->bytes, models * s->methods[4]->bytes +
+                                              pairs * PARAMETERS * word * checkpoints_sent +
+                                              pairs * crossing * (steps - period));
     simulation_free(s);
 }
 
@@ -482,7 +483,8 @@ static void bytes(void)
 static void hierarchy(void)
 {
     struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 1, \"batch\": 6, "
+        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 1, \"batch\": "
+        "6, "
         "\"methods\": [{\"kind\": \"codistillation\", \"models\": 6, \"topology\": "
         "\"hierarchical\", \"group\": 3}]}",
         model_text, roofline_machine(6, "full", true, 1 << 24, fast_link));
@@ -498,7 +500,8 @@ static void hierarchy(void)
 static void memory(void)
 {
     struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 9, \"batch\": 6, "
+        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 9, \"batch\": "
+        "6, "
         "\"methods\": [\"backprop\", "
         "{\"name\": \"c2\", \"kind\": \"codistillation\", \"exchange\": \"checkpoints\", "
         "\"period\": 2}, "
@@ -530,7 +533,8 @@ static void costs(void)
 {
     const double f = 1.5, b = 2.75;
     struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 10, \"batch\": 6, "
+        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 10, \"batch\": "
+        "6, "
         "\"micro_batch\": 2, \"methods\": ["
         "{\"name\": \"p\", \"kind\": \"codistillation\"}, "
         "{\"name\": \"c\", \"kind\": \"codistillation\", \"exchange\": \"checkpoints\", "
@@ -564,19 +568,21 @@ static void inner_methods(void)
         "{\"kind\": \"local\", \"stages\": 2, \"granularity\": \"last\"}",
         "{\"kind\": \"local\", \"stages\": 2, \"update_every\": 1}",
         "{\"kind\": \"data_parallel\", \"replicas\": 3}",
-        "{\"kind\": \"data_parallel\", \"replicas\": 3, \"inner\": {\"kind\": \"pipeline\", "
+        "{\"kind\": \"data_parallel\", \"replicas\": 3, \"inner\": {\"kind\": "
+        "\"pipeline\", "
         "\"stages\": 2}}",
     };
-    static const char *const exchanges[] = {
-        "\"predictions\"", "\"checkpoints\", \"period\": 2",
-        "\"checkpoints\", \"period\": 2, \"alpha\": 0"};
+    static const char *const exchanges[] = {"\"predictions\"",
+                                            "\"checkpoints\", \"period\": 2",
+                                            "\"checkpoints\", \"period\": 2, \"alpha\": 0"};
     for (size_t i = 0; i < sizeof inner / sizeof inner[0]; i++) {
         char methods[2048] = "";
         for (size_t k = 0; k < 3; k++)
-            snprintf(methods + strlen(methods), sizeof methods - strlen(methods),
-                     "%s{\"name\": \"%zu\", \"kind\": \"codistillation\", \"exchange\": %s, "
-                     "\"inner\": %s}",
-                     k > 0 ? ", " : "", k, exchanges[k], inner[i]);
+            snprintf(
+                methods + strlen(methods), sizeof methods - strlen(methods),
+                "%s{\"name\": \"%zu\", \"kind\": \"codistillation\", \"exchange\": %s, "
+                "\"inner\": %s}",
+                k > 0 ? ", " : "", k, exchanges[k], inner[i]);
         struct simulation *s = train_on(12, i % 2 == 0, quick_link, sgd, 2, STEPS, methods);
         struct simulation *free_run = simulate(
             "{\"model\": %s, \"platform\": %s, \"optimizer\": %s, \"numerics\": false, "
@@ -586,9 +592,9 @@ static void inner_methods(void)
         double loss[64];
         for (size_t k = 0; k < 3; k++) {
             const struct simulated *m = s->methods[k];
-            uint32_t last =
-                s->experiment->plans[k]->parts[s->experiment->plans[k]->copies[0].end_part - 1]
-                    .processor;
+            uint32_t last = s->experiment->plans[k]
+                                ->parts[s->experiment->plans[k]->copies[0].end_part - 1]
+                                .processor;
             size_t count = series(m, "loss", last, loss);
             CU_ASSERT_EQUAL(count, STEPS);
             CU_ASSERT(count > 0 && isfinite(loss[count - 1]));
@@ -638,9 +644,10 @@ static void failure(void)
         "{\"name\": \"c\", \"kind\": \"codistillation\", \"exchange\": \"checkpoints\", "
         "\"period\": 2, \"inner\": {\"kind\": \"pipeline\", \"stages\": 2}}";
     const char *sound = roofline_machine(4, "full", true, 1 << 24, quick_link);
-    snprintf(machine, sizeof machine,
-             "%.*s, \"trouble\": {\"failures\": [{\"processor\": \"p3\", \"at_s\": 0.0011}]}}",
-             (int)strlen(sound) - 1, sound);
+    snprintf(
+        machine, sizeof machine,
+        "%.*s, \"trouble\": {\"failures\": [{\"processor\": \"p3\", \"at_s\": 0.0011}]}}",
+        (int)strlen(sound) - 1, sound);
     struct simulation *s = simulate(
         "{\"model\": %s, \"data\": %s, \"platform\": %s, \"batch\": %d, \"steps\": %d, "
         "\"methods\": [%s]}",
@@ -671,7 +678,8 @@ static void weight_decay(void)
         "\"weight_decay_schedule\": [[3, 0.5], [6, 0]], \"inner\": {\"kind\": \"local\", "
         "\"stages\": 1, \"update_every\": 1}}";
     struct simulation *a = train(quick_link, 8, methods);
-    struct simulation *b = train_on(8, true, quick_link, scheduled, BATCH, 8, "\"backprop\"");
+    struct simulation *b =
+        train_on(8, true, quick_link, scheduled, BATCH, 8, "\"backprop\"");
     CU_ASSERT_FALSE(same_parts(a->methods[0], 0, a->methods[1], 0, 1));
     CU_ASSERT(same_parts(a->methods[1], 0, b->methods[0], 0, 1));
     CU_ASSERT(same_parts(a->methods[2], 0, b->methods[0], 0, 1));
@@ -711,10 +719,11 @@ static void refusals(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[4096];
         struct error error;
-        snprintf(text, sizeof text,
-                 "{\"model\": %s, \"platform\": \"ipu-m2000\", \"numerics\": false, \"batch\": "
-                 "8, \"micro_batch\": 2, \"methods\": [{\"kind\": \"codistillation\", %s}]}",
-                 model_text, cases[i].method);
+        snprintf(
+            text, sizeof text,
+            "{\"model\": %s, \"platform\": \"ipu-m2000\", \"numerics\": false, \"batch\": "
+            "8, \"micro_batch\": 2, \"methods\": [{\"kind\": \"codistillation\", %s}]}",
+            model_text, cases[i].method);
         struct experiment *e = read_experiment(text, &error);
         CU_ASSERT_PTR_NULL(e);
         if (e != NULL || strstr(error.message, cases[i].part) == NULL)

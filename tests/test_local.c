@@ -154,8 +154,9 @@ static void micro_batches(void)
 {
     for (int i = 0; i < 2; i++) {
         const char *method =
-            i == 0 ? "{\"kind\": \"local\", \"stages\": 3, \"granularity\": \"layerwise\"}"
-                   : "{\"kind\": \"local\", \"stages\": 3, \"granularity\": \"overlapping\"}";
+            i == 0
+                ? "{\"kind\": \"local\", \"stages\": 3, \"granularity\": \"layerwise\"}"
+                : "{\"kind\": \"local\", \"stages\": 3, \"granularity\": \"overlapping\"}";
         struct simulation *whole = train(momentum, 12, 12, 3, true, fast_link, method);
         struct simulation *parts = train(momentum, 12, 2, 3, true, slow_link, method);
         const struct simulated *a = whole->methods[0], *b = parts->methods[0];
@@ -205,7 +206,8 @@ static void placement_is_free(void)
  * schedules of learning rate and weight decay, which count steps. */
 static void update_every(void)
 {
-    static const char method[] = "{\"kind\": \"local\", \"stages\": 2, \"update_every\": 2}";
+    static const char method[] =
+        "{\"kind\": \"local\", \"stages\": 2, \"update_every\": 2}";
     static const char short_schedule[] =
         "{\"kind\": \"adam\", \"learning_rate\": 0.01, \"weight_decay\": 0.01, "
         "\"weight_decay_schedule\": [[4, 0.001], [6, 0]], "
@@ -255,11 +257,11 @@ static void update_every_replicas(void)
 
 static void last(void)
 {
-    struct simulation *s =
-        train(momentum, 12, 3, 6, true, slow_link,
-              "{\"name\": \"l\", \"kind\": \"local\", \"granularity\": \"last\", \"stages\": "
-              "[2, 2, 1]}, "
-              "{\"name\": \"p\", \"kind\": \"pipeline\", \"stages\": [2, 2, 1]}");
+    struct simulation *s = train(
+        momentum, 12, 3, 6, true, slow_link,
+        "{\"name\": \"l\", \"kind\": \"local\", \"granularity\": \"last\", \"stages\": "
+        "[2, 2, 1]}, "
+        "{\"name\": \"p\", \"kind\": \"pipeline\", \"stages\": [2, 2, 1]}");
     const struct plan *plan = s->experiment->plans[0];
     const struct simulated *m = s->methods[0];
     double loss[64];
@@ -276,8 +278,8 @@ static void last(void)
         size_t count;
         const scalar *initial = network_parameters(fresh, &count);
         CU_ASSERT_EQUAL(m->weight_first[p + 1] - m->weight_first[p], count);
-        bool same = memcmp(m->weights + m->weight_first[p], initial,
-                           count * sizeof *initial) == 0;
+        bool same =
+            memcmp(m->weights + m->weight_first[p], initial, count * sizeof *initial) == 0;
         CU_ASSERT_EQUAL(same, p < 2);
         network_free(fresh);
     }
@@ -289,11 +291,13 @@ static void last(void)
 static void last_memory(void)
 {
     const uint64_t widths[] = {30, 20, 10, 40};
-    struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 3, \"batch\": 12, "
-        "\"micro_batch\": 4, \"methods\": [{\"kind\": \"local\", \"granularity\": \"last\", "
-        "\"stages\": [1, 2, 1]}]}",
-        linear_model(50, widths, 4), roofline_machine(3, "full", true, 1 << 24, slow_link));
+    struct simulation *s = simulate("{\"model\": %s, \"platform\": %s, \"numerics\": "
+                                    "false, \"steps\": 3, \"batch\": 12, "
+                                    "\"micro_batch\": 4, \"methods\": [{\"kind\": "
+                                    "\"local\", \"granularity\": \"last\", "
+                                    "\"stages\": [1, 2, 1]}]}",
+                                    linear_model(50, widths, 4),
+                                    roofline_machine(3, "full", true, 1 << 24, slow_link));
     const struct simulated *m = s->methods[0];
     const uint64_t words[] = {50 * 30 + 30, 30 * 20 + 20 + 20 * 10 + 10, 10 * 40 + 40};
     const uint64_t in[] = {50, 30, 10}, alive[] = {30, 20 + 10, 0};
@@ -322,13 +326,14 @@ static void check_edges(const struct simulation *s, size_t method, uint64_t samp
     for (size_t i = 0; i < plan->edge_count; i++) {
         const struct edge *edge = &plan->edges[i];
         bool activations = edge->payload == PAYLOAD_ACTIVATIONS;
-        const struct part *upper = &plan->parts[activations ? edge->to_part : edge->from_part];
-        uint64_t bytes = 4 * samples * steps *
-                         model_crossing_count(plan->model, upper->first_layer);
+        const struct part *upper =
+            &plan->parts[activations ? edge->to_part : edge->from_part];
+        uint64_t bytes =
+            4 * samples * steps * model_crossing_count(plan->model, upper->first_layer);
         bool inside = edge->from_processor == edge->to_processor;
         CU_ASSERT(activations || edge->payload == PAYLOAD_GRADIENTS);
-        CU_ASSERT_EQUAL(edge->to_part, activations ? edge->from_part + 1
-                                                   : edge->from_part - 1);
+        CU_ASSERT_EQUAL(edge->to_part,
+                        activations ? edge->from_part + 1 : edge->from_part - 1);
         CU_ASSERT_EQUAL(m->edges[i].bytes, inside ? 0 : bytes);
         *(activations ? &forward : &back) += m->edges[i].bytes;
     }
@@ -338,15 +343,15 @@ static void check_edges(const struct simulation *s, size_t method, uint64_t samp
 
 static void edges(void)
 {
-    struct simulation *s = train(
-        momentum, 12, 4, 2, true, slow_link,
-        "{\"name\": \"c\", \"kind\": \"local\", \"stages\": [1, 1, 1, 2]}, "
-        "{\"name\": \"lw\", \"kind\": \"local\", \"stages\": 2, \"granularity\": "
-        "\"layerwise\"}, "
-        "{\"name\": \"o\", \"kind\": \"local\", \"stages\": 5, \"granularity\": "
-        "\"overlapping\"}, "
-        "{\"name\": \"o2\", \"kind\": \"local\", \"stages\": 2, \"granularity\": "
-        "\"overlapping\"}");
+    struct simulation *s =
+        train(momentum, 12, 4, 2, true, slow_link,
+              "{\"name\": \"c\", \"kind\": \"local\", \"stages\": [1, 1, 1, 2]}, "
+              "{\"name\": \"lw\", \"kind\": \"local\", \"stages\": 2, \"granularity\": "
+              "\"layerwise\"}, "
+              "{\"name\": \"o\", \"kind\": \"local\", \"stages\": 5, \"granularity\": "
+              "\"overlapping\"}, "
+              "{\"name\": \"o2\", \"kind\": \"local\", \"stages\": 2, \"granularity\": "
+              "\"overlapping\"}");
     check_edges(s, 0, 12, 2, 3);
     check_edges(s, 1, 12, 2, 4);
     check_edges(s, 2, 12, 2, 8);
@@ -361,7 +366,8 @@ static void costs(void)
     const size_t n = 6;
     const uint64_t m = 4, steps = 2;
     struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": %d, \"batch\": %d, "
+        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": %d, \"batch\": "
+        "%d, "
         "\"micro_batch\": 3, \"methods\": ["
         "{\"name\": \"lw\", \"kind\": \"local\", \"stages\": 1, \"granularity\": "
         "\"layerwise\"}, "
@@ -398,7 +404,8 @@ static void pipelining(void)
             "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": %d, "
             "\"batch\": %d, \"micro_batch\": 3, \"methods\": ["
             "{\"name\": \"a\", \"kind\": \"local\", \"stages\": %zu}, "
-            "{\"name\": \"s\", \"kind\": \"local\", \"stages\": %zu, \"synchronous\": true}]}",
+            "{\"name\": \"s\", \"kind\": \"local\", \"stages\": %zu, \"synchronous\": "
+            "true}]}",
             even_model(5, p), table_machine(p, "line", true, f, b, free_link), (int)steps,
             (int)(3 * m), p, p);
         double busy = 2 * (f + b), ahead = (double)(p - 1) * 2 * f;
@@ -420,12 +427,14 @@ static void full_queue(void)
 {
     const uint64_t widths[] = {8, 600, 4};
     for (uint64_t capacity = 1; capacity <= 5; capacity++) {
-        struct simulation *s = simulate(
-            "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 2, \"batch\": "
-            "48, \"micro_batch\": 4, \"methods\": [{\"kind\": \"local\", \"stages\": [1, 2], "
-            "\"queue_capacity\": %d}]}",
-            linear_model(6, widths, 3), roofline_machine(2, "full", true, 1 << 24, fast_link),
-            (int)capacity);
+        struct simulation *s =
+            simulate("{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 2, "
+                     "\"batch\": "
+                     "48, \"micro_batch\": 4, \"methods\": [{\"kind\": \"local\", "
+                     "\"stages\": [1, 2], "
+                     "\"queue_capacity\": %d}]}",
+                     linear_model(6, widths, 3),
+                     roofline_machine(2, "full", true, 1 << 24, fast_link), (int)capacity);
         const struct simulated *m = s->methods[0];
         CU_ASSERT_EQUAL(m->processors[1].category_peak_bytes[MEMORY_QUEUE],
                         capacity * 4 * 8 * 4);
@@ -434,7 +443,8 @@ static void full_queue(void)
         simulation_free(s);
     }
     struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 2, \"batch\": 48, "
+        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 2, \"batch\": "
+        "48, "
         "\"micro_batch\": 4, \"methods\": [{\"kind\": \"local\", \"stages\": [1, 2], "
         "\"queue_capacity\": 24}]}",
         linear_model(6, widths, 3), roofline_machine(2, "full", true, 1 << 24, fast_link));
@@ -447,7 +457,8 @@ static void stash(void)
 {
     const uint64_t widths[] = {8, 8, 8, 8};
     struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 2, \"batch\": 12, "
+        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 2, \"batch\": "
+        "12, "
         "\"micro_batch\": 2, \"methods\": ["
         "{\"name\": \"c\", \"kind\": \"local\", \"stages\": 4}, "
         "{\"name\": \"o\", \"kind\": \"local\", \"stages\": 4, \"granularity\": "
@@ -459,10 +470,12 @@ static void stash(void)
     const uint64_t sample = 4 * 2, kept = 8 + 8, logits = 8;
     for (int p = 0; p < 4; p++) {
         uint64_t one = p < 3 ? sample * (kept + logits) : sample * (8 + logits);
-        CU_ASSERT_EQUAL(s->methods[0]->processors[p].category_peak_bytes[MEMORY_STASH], one);
+        CU_ASSERT_EQUAL(s->methods[0]->processors[p].category_peak_bytes[MEMORY_STASH],
+                        one);
         CU_ASSERT_EQUAL(s->methods[1]->processors[p].category_peak_bytes[MEMORY_STASH],
                         p < 3 ? one + sample * kept : one);
-        CU_ASSERT_EQUAL(s->methods[2]->processors[p].category_peak_bytes[MEMORY_STASH], one);
+        CU_ASSERT_EQUAL(s->methods[2]->processors[p].category_peak_bytes[MEMORY_STASH],
+                        one);
     }
     simulation_free(s);
 }
@@ -472,7 +485,8 @@ static void workspace(void)
 {
     const uint64_t widths[] = {100, 3, 50, 7};
     struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 1, \"batch\": 2, "
+        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 1, \"batch\": "
+        "2, "
         "\"methods\": ["
         "{\"name\": \"1\", \"kind\": \"local\", \"stages\": 1, \"granularity\": "
         "\"layerwise\"}, "
@@ -531,7 +545,8 @@ static void synchronous(void)
 {
     const uint64_t widths[] = {8, 300, 8, 4};
     struct simulation *s = simulate(
-        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 6, \"batch\": 4, "
+        "{\"model\": %s, \"platform\": %s, \"numerics\": false, \"steps\": 6, \"batch\": "
+        "4, "
         "\"fidelity\": \"message\", \"methods\": ["
         "{\"name\": \"a\", \"kind\": \"local\", \"stages\": 4, \"queue_capacity\": 3}, "
         "{\"name\": \"s\", \"kind\": \"local\", \"stages\": 4, \"queue_capacity\": 3, "
@@ -585,10 +600,11 @@ static void refusals(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[4096];
         struct error error;
-        snprintf(text, sizeof text,
-                 "{\"model\": %s, \"platform\": \"ipu-m2000\", \"numerics\": false, \"batch\": "
-                 "8, \"micro_batch\": 2, \"methods\": [{\"kind\": \"local\", %s}]}",
-                 model_text, cases[i].method);
+        snprintf(
+            text, sizeof text,
+            "{\"model\": %s, \"platform\": \"ipu-m2000\", \"numerics\": false, \"batch\": "
+            "8, \"micro_batch\": 2, \"methods\": [{\"kind\": \"local\", %s}]}",
+            model_text, cases[i].method);
         struct experiment *e = read_experiment(text, &error);
         CU_ASSERT_PTR_NULL(e);
         if (e != NULL || strstr(error.message, cases[i].part) == NULL)

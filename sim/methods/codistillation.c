@@ -1,9 +1,9 @@
 /* Codistillation (Sodhani et al. 2020): models trained at once, each pulled towards the
  * predictions of others,
- *     loss_i = task(y, f_i(x)) + alpha / t * sum over its t teachers j of D(f_i(x), f_j(x)),
- * with the teachers' predictions as constants. Each model is trained by an inner method.
- * Either the processors that hold the losses exchange logits, or the models exchange their
- * weights now and then and compute each other's predictions themselves. */
+ *     loss_i = task(y, f_i(x)) + alpha / t * sum over its t teachers j of D(f_i(x),
+ * f_j(x)), with the teachers' predictions as constants. Each model is trained by an inner
+ * method. Either the processors that hold the losses exchange logits, or the models
+ * exchange their weights now and then and compute each other's predictions themselves. */
 #include "sim/methods/codistillation.h"
 
 #include "base/checked.h"
@@ -13,10 +13,10 @@
 extern const struct method_kind method_codistillation;
 
 static const char *const keys[] = {
-    "models",     "inner",          "exchange",      "period",
-    "topology",   "group",          "alpha",         "alpha_schedule",
-    "ramp_steps", "delay_steps",    "burn_in_steps", "distance",
-    "data",       "temperature",    "initialization", "weight_decay_schedule",
+    "models",        "inner",       "exchange",       "period",
+    "topology",      "group",       "alpha",          "alpha_schedule",
+    "ramp_steps",    "delay_steps", "burn_in_steps",  "distance",
+    "data",          "temperature", "initialization", "weight_decay_schedule",
     "queue_capacity"};
 
 static const uint64_t most_steps = UINT64_C(1) << 53;
@@ -119,19 +119,23 @@ static bool read_exchange(const struct json_at *at, struct codistillation *c,
     if (exchange == EXCHANGE_PREDICTIONS)
         c->teaching.every = c->period;
     c->own_data = share == 1;
-    if (c->own_data && c->exchange == EXCHANGE_PREDICTIONS && json_optional(at, "data", &member))
-        return json_fail(&member, error,
-                         "\"own\" cannot be used with an exchange of predictions, which needs "
-                         "the same samples (coordinated sampling); \"same\" is allowed");
+    if (c->own_data && c->exchange == EXCHANGE_PREDICTIONS &&
+        json_optional(at, "data", &member))
+        return json_fail(
+            &member, error,
+            "\"own\" cannot be used with an exchange of predictions, which needs "
+            "the same samples (coordinated sampling); \"same\" is allowed");
     return true;
 }
 
-static bool read_rest(const struct json_at *at, struct codistillation *c, struct error *error)
+static bool read_rest(const struct json_at *at, struct codistillation *c,
+                      struct error *error)
 {
     static const char *const initializations[] = {"different", "same"};
     struct json_at member;
     size_t initialization = 0;
-    if (!json_read_choice(at, "initialization", initializations, 2, &initialization, error) ||
+    if (!json_read_choice(at, "initialization", initializations, 2, &initialization,
+                          error) ||
         !json_read_u64(at, "queue_capacity", 1, 1u << 20, &c->queue_capacity, error) ||
         (json_optional(at, "weight_decay_schedule", &member) &&
          !optimizer_weight_decays_read(&member, &c->decays, error)))
@@ -139,7 +143,8 @@ static bool read_rest(const struct json_at *at, struct codistillation *c, struct
     c->same_initialization = initialization == 1;
     c->inner = method_read_inner(at, true, error);
     if (c->inner != NULL && c->inner->kind == &method_codistillation)
-        return json_fail(at, error, "codistillation inside codistillation: raise \"models\"");
+        return json_fail(at, error,
+                         "codistillation inside codistillation: raise \"models\"");
     return c->inner != NULL;
 }
 

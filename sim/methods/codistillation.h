@@ -13,7 +13,7 @@ struct codistillation {
     enum exchange exchange;
     uint64_t period; /* steps from one exchange to the next */
     enum codistillation_topology topology;
-    uint64_t group;  /* models of a group, where hierarchical */
+    uint64_t group; /* models of a group, where hierarchical */
     struct teaching teaching;
     bool own_data;
     bool same_initialization;

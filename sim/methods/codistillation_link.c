@@ -14,12 +14,14 @@ static bool note(uint32_t **list, size_t *count, uint32_t number, struct error *
 }
 
 /* Logits from one part to a loss. */
-static bool add_predictions(const struct codistillation *c, struct plan *plan, uint32_t from,
-                            uint32_t to, uint64_t capacity, struct error *error)
+static bool add_predictions(const struct codistillation *c, struct plan *plan,
+                            uint32_t from, uint32_t to, uint64_t capacity,
+                            struct error *error)
 {
     uint32_t edge;
     if (!plan_add_edge(plan, from, to, PAYLOAD_PREDICTIONS, capacity, &edge, error) ||
-        !note(&plan->parts[from].pupil_edges, &plan->parts[from].pupil_count, edge, error) ||
+        !note(&plan->parts[from].pupil_edges, &plan->parts[from].pupil_count, edge,
+              error) ||
         !note(&plan->parts[to].teacher_edges, &plan->parts[to].teacher_count, edge, error))
         return false;
     plan->parts[from].teaching = plan->parts[to].teaching = c->teaching;
@@ -47,18 +49,20 @@ static bool add_teacher(const struct codistillation *c, struct plan *plan, uint3
         .teaching = c->teaching,
     };
     return plan_add_part(plan, &part, teacher, error) &&
-           note(&plan->parts[pupil].beside, &plan->parts[pupil].beside_count, *teacher, error);
+           note(&plan->parts[pupil].beside, &plan->parts[pupil].beside_count, *teacher,
+                error);
 }
 
-static bool add_checkpoints(const struct codistillation *c, struct plan *plan, uint32_t from,
-                            uint32_t teacher, uint32_t bundle, struct error *error)
+static bool add_checkpoints(const struct codistillation *c, struct plan *plan,
+                            uint32_t from, uint32_t teacher, uint32_t bundle,
+                            struct error *error)
 {
     uint32_t edge;
     if (!plan_add_edge(plan, from, teacher, PAYLOAD_PARAMETERS, c->queue_capacity, &edge,
                        error) ||
         !plan_bundle_edge(plan, bundle, edge, error) ||
-        !note(&plan->parts[from].checkpoint_edges, &plan->parts[from].checkpoint_count, edge,
-              error))
+        !note(&plan->parts[from].checkpoint_edges, &plan->parts[from].checkpoint_count,
+              edge, error))
         return false;
     plan->edges[edge].background = true;
     plan->parts[from].checkpoint_every = c->period;
@@ -72,7 +76,8 @@ static bool add_activations(struct plan *plan, uint32_t pupil, uint32_t teacher,
 {
     uint32_t edge;
     uint64_t capacity = plan->edges[plan->parts[pupil].activation_in].capacity;
-    if (!plan_add_edge(plan, teacher - 1, teacher, PAYLOAD_ACTIVATIONS, capacity, &edge, error))
+    if (!plan_add_edge(plan, teacher - 1, teacher, PAYLOAD_ACTIVATIONS, capacity, &edge,
+                       error))
         return false;
     plan->parts[teacher - 1].activation_out = edge;
     plan->parts[teacher].activation_in = edge;
@@ -113,8 +118,8 @@ static bool link_predictions(const struct codistillation *c, struct plan *plan,
     return true;
 }
 
-bool codistillation_link(const struct codistillation *c, struct plan *plan, uint32_t teacher,
-                         uint32_t pupil, struct error *error)
+bool codistillation_link(const struct codistillation *c, struct plan *plan,
+                         uint32_t teacher, uint32_t pupil, struct error *error)
 {
     const struct copy from = plan->copies[teacher], to = plan->copies[pupil];
     return c->exchange == EXCHANGE_CHECKPOINTS ? link_checkpoints(c, plan, from, to, error)

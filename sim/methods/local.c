@@ -14,7 +14,8 @@
 #include <stdlib.h>
 
 enum granularity { CHUNKED, LAYERWISE, OVERLAPPING, LAST, GRANULARITIES };
-static const char *const granularity_names[] = {"chunked", "layerwise", "overlapping", "last"};
+static const char *const granularity_names[] = {"chunked", "layerwise", "overlapping",
+                                                "last"};
 
 struct local {
     enum granularity granularity;
@@ -39,7 +40,8 @@ static bool read_chunks(const struct json_at *at, struct local *local, struct er
 {
     struct json_at member;
     size_t chosen = CHUNKED;
-    if (!json_read_choice(at, "granularity", granularity_names, GRANULARITIES, &chosen, error))
+    if (!json_read_choice(at, "granularity", granularity_names, GRANULARITIES, &chosen,
+                          error))
         return false;
     local->granularity = (enum granularity)chosen;
     local->heads_every = chosen == LAYERWISE || chosen == OVERLAPPING;
@@ -83,8 +85,8 @@ static bool read(const struct json_at *at, struct method *method, struct error *
     if (!read_chunks(at, local, error))
         return false;
     local->chain.gradients = local->granularity == OVERLAPPING;
-    if (local->granularity == LAST && (json_optional(at, "head", &member) ||
-                                       json_optional(at, "loss", &member)))
+    if (local->granularity == LAST &&
+        (json_optional(at, "head", &member) || json_optional(at, "loss", &member)))
         return json_fail(&member, error, "has no effect: with \"last\" there are no heads");
     if (local->granularity != LAST && !read_head(at, local, error))
         return false;
@@ -96,7 +98,8 @@ static bool read(const struct json_at *at, struct method *method, struct error *
 }
 
 /* Heads after the planner's chunks. */
-static bool add_heads(const struct local *local, struct planner *planner, struct error *error)
+static bool add_heads(const struct local *local, struct planner *planner,
+                      struct error *error)
 {
     size_t *body = checked_calloc(planner->stage_count, sizeof *body);
     if (body == NULL)
@@ -115,7 +118,8 @@ static bool seat_chunks(const struct local *local, struct planner *planner,
 {
     size_t *end_block = checked_calloc(local->stages.count, sizeof *end_block);
     planner->seat = checked_calloc(planner->stage_count, sizeof *planner->seat);
-    bool done = (end_block != NULL && planner->seat != NULL) || error_memory(error, "chunks");
+    bool done =
+        (end_block != NULL && planner->seat != NULL) || error_memory(error, "chunks");
     done = done && stages_cut(&local->stages, NULL, planner, end_block, error);
     for (size_t chunk = 0, seat = 0; done && chunk < planner->stage_count; chunk++) {
         while (end_block[seat] < planner->end_block[chunk])
@@ -186,8 +190,8 @@ static struct part chunk_part(const struct local *local, const struct planner *p
 }
 
 /* Inside a processor the overlap waits for as long as its micro-batch's stash. */
-static bool connect(struct plan *plan, const struct local *local, uint32_t from, uint32_t to,
-                    struct error *error)
+static bool connect(struct plan *plan, const struct local *local, uint32_t from,
+                    uint32_t to, struct error *error)
 {
     if (!chain_connect(plan, &local->chain, from, to, error))
         return false;
@@ -229,7 +233,8 @@ struct seat {
     uint32_t first, end; /* parts */
 };
 
-static bool emit_micro_batch(const struct seat *seat, int64_t micro_batch, struct error *error)
+static bool emit_micro_batch(const struct seat *seat, int64_t micro_batch,
+                             struct error *error)
 {
     for (uint32_t p = seat->first; p < seat->end; p++)
         if (!chain_forward(seat->plan, seat->code, p, micro_batch, error) ||
@@ -275,7 +280,8 @@ static bool emit_seat(struct plan *plan, uint32_t first, uint32_t end, uint32_t 
     for (uint64_t i = 0; i < plan->micro_batches; i += each)
         if (!emit_update(&seat, i, each, error))
             return false;
-    return barrier == PLAN_NONE || code_add(seat.code, OP_BARRIER, first, barrier, 0, error);
+    return barrier == PLAN_NONE ||
+           code_add(seat.code, OP_BARRIER, first, barrier, 0, error);
 }
 
 static uint32_t seat_end(const struct plan *plan, uint32_t first, uint32_t end)
@@ -290,7 +296,8 @@ static bool emit_copy(const struct local *local, struct plan *plan, const struct
                       struct error *error)
 {
     uint32_t barrier = PLAN_NONE, seats = 0;
-    for (uint32_t p = copy.first_part; p < copy.end_part; p = seat_end(plan, p, copy.end_part))
+    for (uint32_t p = copy.first_part; p < copy.end_part;
+         p = seat_end(plan, p, copy.end_part))
         seats++;
     if (local->synchronous && !plan_add_barrier(plan, seats, &barrier, error))
         return false;
@@ -306,18 +313,20 @@ static bool emit(const struct method *method, struct planner *planner, uint32_t 
                  uint32_t end, struct error *error)
 {
     for (uint32_t copy = first; copy < end; copy++)
-        if (!emit_copy(method->parameters, planner->plan, planner->plan->copies[copy], error))
+        if (!emit_copy(method->parameters, planner->plan, planner->plan->copies[copy],
+                       error))
             return false;
     return true;
 }
 
-static const char *const keys[] = {"granularity", "stages",      "heads_every",
-                                   "head",        "loss",        "update_every",
+static const char *const keys[] = {"granularity", "stages",        "heads_every",
+                                   "head",        "loss",          "update_every",
                                    "synchronous", "queue_capacity"};
 
 const struct method_kind method_local = {
     .name = "local",
-    .summary = "local parallelism: a head and a loss for every chunk, activations go forward only",
+    .summary =
+        "local parallelism: a head and a loss for every chunk, activations go forward only",
     .keys = keys,
     .key_count = sizeof keys / sizeof keys[0],
     .read = read,
