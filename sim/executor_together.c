@@ -125,15 +125,21 @@ static bool begins_together(const struct executor *x, const struct collective *c
     return false;
 }
 
-/* Buffers for what may be under way to the rank; they are there while it takes part. */
+/* Buffers for what comes in, on each lane as large as its largest edge needs: a rank hears
+ * from one other at a time. They are there while it takes part. */
 static uint64_t buffer_bytes(const struct executor *x, const struct collective *c,
                              uint32_t rank)
 {
     uint64_t bytes = 0;
-    for (size_t i = rank; i < collective_slots(c); i += c->ranks) {
-        uint32_t edge = c->edges[i];
-        if (edge != PLAN_NONE)
-            bytes += x->plan->edges[edge].capacity * x->plan->edges[edge].message_bytes;
+    for (uint32_t lane = 0; lane < c->lanes; lane++) {
+        uint64_t largest = 0;
+        for (uint32_t from = 0; from < c->ranks; from++) {
+            uint32_t index = collective_edge(c, lane, from, rank);
+            const struct edge *edge = index == PLAN_NONE ? NULL : &x->plan->edges[index];
+            if (edge != NULL && edge->capacity * edge->message_bytes > largest)
+                largest = edge->capacity * edge->message_bytes;
+        }
+        bytes += largest;
     }
     return bytes;
 }

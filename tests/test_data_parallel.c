@@ -570,6 +570,25 @@ static void memory_of_shards(void)
             }
 }
 
+/* While a rank takes part it has room for two messages. */
+static void memory_of_buffers(void)
+{
+    const uint64_t widths[] = {20, 11};
+    const uint64_t all = 30 * 20 + 20 + 20 * 11 + 11;
+    static const char *const names[] = {"ring", "tree", "recursive_doubling"};
+    for (uint64_t n = 2; n <= 8; n++)
+        for (size_t i = 0; i < 3; i++) {
+            char keys[64];
+            snprintf(keys, sizeof keys, "\"all_reduce\": \"%s\"", names[i]);
+            struct simulation *s =
+                costs(roofline_machine(9, "full", true, 1 << 24, plain_link), sgd,
+                      linear_model(30, widths, 2), (int)n, 1, method_text((int)n, keys));
+            uint64_t message = i == 0 ? all / n + (all % n != 0) : all;
+            CU_ASSERT(peak(s, 0, MEMORY_QUEUE) == 2 * 4 * message);
+            simulation_free(s);
+        }
+}
+
 /* Layers that take a second forward and two backward, and an exchange of four fifths of a
  * second a layer: beside backward only the last bucket's exchange is seen. */
 static void overlap_time(void)
@@ -725,6 +744,7 @@ static const struct check checks[] = {
     {"weights averaged every few steps", average_every_few_steps},
     {"bytes moved", bytes_moved},
     {"memory of shards", memory_of_shards},
+    {"memory of buffers", memory_of_buffers},
     {"buckets beside backward: time", overlap_time},
     {"buckets beside the backward of pipelines", overlap_of_pipelines},
     {"the group of the machine", group_of_the_machine},
