@@ -90,7 +90,8 @@ static bool provide_edge(struct plan *plan, struct collective *c, uint32_t from,
     uint64_t word = number_format_bytes(c->parameters ? plan->precision.weights
                                                       : plan->precision.gradients);
     return checked_multiply(edge->message_count, word, &edge->message_bytes) ||
-           error_set(error, STATUS_BAD_INPUT, "%s: a message exceeds 2^64 bytes", plan->name);
+           error_set(error, STATUS_BAD_INPUT, "%s: a message exceeds 2^64 bytes",
+                     plan->name);
 }
 
 static bool provide_edges(struct plan *plan, struct collective *c, struct error *error)

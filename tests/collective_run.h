@@ -24,7 +24,8 @@ struct collective_outcome {
     uint64_t largest_sent; /* bytes of the rank that sends most */
 };
 
-static inline struct collective collective_of(const struct collective_case *k, uint32_t *parts)
+static inline struct collective collective_of(const struct collective_case *k,
+                                              uint32_t *parts)
 {
     for (uint32_t i = 0; i < k->ranks; i++)
         parts[i] = i;
@@ -54,7 +55,8 @@ static inline struct plan *collective_plan(const struct experiment *e,
     plan->models = 1;
     bool good = plan->model != NULL;
     for (uint32_t i = 0; good && i < k->ranks; i++) {
-        const struct copy copy = {.shards = 1, .shares = 1, .first_part = i, .end_part = i + 1};
+        const struct copy copy = {
+            .shards = 1, .shares = 1, .first_part = i, .end_part = i + 1};
         const struct part part = {.copy = i,
                                   .processor = i,
                                   .end_layer = plan->model->layer_count,

@@ -45,7 +45,8 @@ static bool write_machine(void)
             if (from == to)
                 continue;
             if (pass == 0)
-                fprintf(xml, "<link id=\"l%d\" bandwidth=\"%.17gBps\" latency=\"%.17gs\"/>\n", i,
+                fprintf(xml,
+                        "<link id=\"l%d\" bandwidth=\"%.17gBps\" latency=\"%.17gs\"/>\n", i,
                         bandwidth_bytes_per_s, latency_s);
             else
                 fprintf(xml,
@@ -73,14 +74,15 @@ static double smpi_time_s(const char *algorithm, uint32_t ranks, uint64_t count,
     double last_s = 0, time_s;
     int right;
     uint32_t told = 0;
-    snprintf(command, sizeof command,
-             "cd %s && smpirun -np %u -platform platform.xml -hostfile hosts "
-             "--cfg=smpi/tmpdir:%s --cfg=smpi/allreduce:%s %s %s ./all_reduce %llu 2>messages",
-             folder, ranks, folder, algorithm, flags,
-             eager ? "--cfg=smpi/async-small-thresh:2000000000 "
-                     "--cfg=smpi/send-is-detached-thresh:2000000000"
-                   : "",
-             (unsigned long long)count);
+    snprintf(
+        command, sizeof command,
+        "cd %s && smpirun -np %u -platform platform.xml -hostfile hosts "
+        "--cfg=smpi/tmpdir:%s --cfg=smpi/allreduce:%s %s %s ./all_reduce %llu 2>messages",
+        folder, ranks, folder, algorithm, flags,
+        eager ? "--cfg=smpi/async-small-thresh:2000000000 "
+                "--cfg=smpi/send-is-detached-thresh:2000000000"
+              : "",
+        (unsigned long long)count);
     FILE *out = popen(command, "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(out);
     while (fscanf(out, "%lf %d", &time_s, &right) == 2) {
@@ -89,8 +91,8 @@ static double smpi_time_s(const char *algorithm, uint32_t ranks, uint64_t count,
     }
     int status = pclose(out);
     if (status != 0 || told != ranks)
-        printf("\n  SMPI %s: %u of %u ranks have the sum, status %d\n", algorithm, told, ranks,
-               status);
+        printf("\n  SMPI %s: %u of %u ranks have the sum, status %d\n", algorithm, told,
+               ranks, status);
     CU_ASSERT(status == 0 && told == ranks);
     return last_s;
 }
@@ -103,7 +105,8 @@ static double our_time_s(const char *algorithm, uint32_t ranks, uint64_t count, 
         .overlap = eager, /* else a sender waits for its message to arrive */
         .ranks = ranks,
         .count = count,
-        .link = {bandwidth_bytes_per_s, latency_s + envelope_bytes / bandwidth_bytes_per_s}};
+        .link = {bandwidth_bytes_per_s,
+                 latency_s + envelope_bytes / bandwidth_bytes_per_s}};
     return run_collective(&k).time_s;
 }
 

@@ -1,6 +1,7 @@
 /* Times of NCCL's all-reduce on 2, 4 and 8 V100 of a DGX-1 and A100 of a DGX A100, as
- * published with vTrain (Bang et al., MICRO 2024). For each number of processors latency and
- * bandwidth are taken from the smallest and the largest array; the four between follow. */
+ * published with vTrain (Bang et al., MICRO 2024). For each number of processors latency
+ * and bandwidth are taken from the smallest and the largest array; the four between follow.
+ */
 #include "analysis/published.h"
 #include "analysis/run.h"
 #include "analysis/summary.h"
@@ -97,13 +98,12 @@ static bool set_link(struct json_file *file, const char *path, const struct fit 
            set(file, error, latency, "%s.latency_s", path);
 }
 
-static bool set_links(struct json_file *file, const struct machine *m, const struct fit *fit,
-                      struct error *error)
+static bool set_links(struct json_file *file, const struct machine *m,
+                      const struct fit *fit, struct error *error)
 {
     cJSON *topology = cJSON_GetObjectItemCaseSensitive(
         cJSON_GetObjectItemCaseSensitive(json_file_tree(file), "platform"), "topology");
-    int links =
-        cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(topology, "links"));
+    int links = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(topology, "links"));
     if (links == 0)
         return set_link(file, "platform.topology.link", fit, m->links_a_route, error);
     for (int i = 0; i < links; i++) {
@@ -177,8 +177,7 @@ static bool add_table(const struct machine *m, struct published_report *report,
         }
     }
     published_add_bound(report, "mean relative error of all 18 times", "%",
-                        100 * m->mean_tolerance,
-                        100 * (off[0] + off[1]) / (RANKS * SIZES));
+                        100 * m->mean_tolerance, 100 * (off[0] + off[1]) / (RANKS * SIZES));
     published_add_bound(report, "mean of the 12 that were not fitted", "%",
                         100 * m->mean_tolerance * SIZES / (SIZES - 2),
                         100 * off[1] / (RANKS * (SIZES - 2)));
@@ -191,13 +190,15 @@ static bool run_v100(struct published_report *report, struct error *error)
         return false;
     /* Nothing fitted but the one ring of two processors: the rest is the cube mesh. */
     struct fit fit = fit_ends(&v100, 0);
-    static const char *const names[RANKS] = {"", "4 processors, 1 GiB, links as fitted on 2",
+    static const char *const names[RANKS] = {"",
+                                             "4 processors, 1 GiB, links as fitted on 2",
                                              "8 processors, 1 GiB, links as fitted on 2"};
     for (size_t r = 1; r < RANKS; r++) {
         double ours_us;
         if (!simulate(&v100, r, SIZES - 1, &fit, &ours_us, error))
             return false;
-        published_add(report, names[r], "us", v100.published_us[r][SIZES - 1], 0.06, ours_us);
+        published_add(report, names[r], "us", v100.published_us[r][SIZES - 1], 0.06,
+                      ours_us);
     }
     return true;
 }
@@ -207,29 +208,34 @@ static bool run_a100(struct published_report *report, struct error *error)
     return add_table(&a100, report, error);
 }
 
-#define SOURCE                                                                             \
-    "NCCL's all-reduce, out of place, as measured and published with vTrain"
+#define SOURCE "NCCL's all-reduce, out of place, as measured and published with vTrain"
 
 const struct published_result published_nccl_v100 = {
     .name = "nccl-v100",
     .source = SOURCE ": 2, 4, 8 V100",
-    .choices =
-        "Latency and bandwidth are set for each number of processors from its 1 MiB and 1 GiB;\n"
-        "the sizes between are ours. The source does not say which processors were used, nor\n"
-        "NCCL's rings. Chosen: processors 0, 1, ...; on the cube mesh there are then 1, 4 and 6\n"
-        "directed rings that share no link (found by search), each with its share of the array.\n"
-        "Between 1 and 16 MiB NCCL changes its protocol, which one latency and one bandwidth\n"
-        "cannot follow: hence the wide tolerance at 4 MiB.\n",
+    .choices = "Latency and bandwidth are set for each number of processors from its 1 MiB "
+               "and 1 GiB;\n"
+               "the sizes between are ours. The source does not say which processors were "
+               "used, nor\n"
+               "NCCL's rings. Chosen: processors 0, 1, ...; on the cube mesh there are "
+               "then 1, 4 and 6\n"
+               "directed rings that share no link (found by search), each with its share "
+               "of the array.\n"
+               "Between 1 and 16 MiB NCCL changes its protocol, which one latency and one "
+               "bandwidth\n"
+               "cannot follow: hence the wide tolerance at 4 MiB.\n",
     .run = run_v100,
 };
 
 const struct published_result published_nccl_a100 = {
     .name = "nccl-a100",
     .source = SOURCE ": 2, 4, 8 A100",
-    .choices =
-        "Latency and bandwidth are set for each number of processors from its 1 MiB and 1 GiB;\n"
-        "the sizes between are ours: one ring over the switch. The measured times are not one\n"
-        "line (8 processors take as long for 1 MiB as for 4), so the mean error is above the\n"
-        "V100's.\n",
+    .choices = "Latency and bandwidth are set for each number of processors from its 1 MiB "
+               "and 1 GiB;\n"
+               "the sizes between are ours: one ring over the switch. The measured times "
+               "are not one\n"
+               "line (8 processors take as long for 1 MiB as for 4), so the mean error is "
+               "above the\n"
+               "V100's.\n",
     .run = run_a100,
 };

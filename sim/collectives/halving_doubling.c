@@ -139,8 +139,8 @@ static void folded_move(const struct collective *c, uint32_t rank, uint64_t roun
     uint64_t core_round, core_rounds = halving_rounds(c->goal, fold.ranks);
     if (fold_move(c, &fold, rank, round, core_rounds, move, &core_round))
         return;
-    halving_move(c->goal, c->count, fold.ranks, mirrored(fold.ranks, fold.place), core_round,
-                 move);
+    halving_move(c->goal, c->count, fold.ranks, mirrored(fold.ranks, fold.place),
+                 core_round, move);
     move->to = fold_rank(&fold, mirrored(fold.ranks, move->to));
     move->from = fold_rank(&fold, mirrored(fold.ranks, move->from));
 }

@@ -7,7 +7,7 @@
 struct place {
     uint32_t members, groups; /* whole groups only */
     uint32_t group, member;
-    bool folds;               /* some rank is beyond the groups */
+    bool folds; /* some rank is beyond the groups */
 };
 
 static struct place place_of(const struct collective *c, uint32_t rank)

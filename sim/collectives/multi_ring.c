@@ -43,7 +43,8 @@ static void message(const struct collective *c, uint32_t rank, uint64_t number,
     uint32_t rings = ring_count(c), ring = (uint32_t)(number % rings);
     uint64_t first, count;
     collective_piece(c->count, rings, ring, &first, &count);
-    ring_move(c->goal, c->ranks, place_of(c, ring, rank), number / rings, first, count, move);
+    ring_move(c->goal, c->ranks, place_of(c, ring, rank), number / rings, first, count,
+              move);
     move->to = rank_at(c, ring, move->to);
     move->from = rank_at(c, ring, move->from);
 }

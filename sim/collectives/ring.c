@@ -17,7 +17,8 @@ static uint32_t behind(uint32_t ranks, uint32_t place, uint64_t back)
 void ring_move(enum collective_goal goal, uint32_t ranks, uint32_t place, uint64_t round,
                uint64_t first, uint64_t count, struct collective_move *move)
 {
-    bool gathers = goal == GOAL_ALL_GATHER || (goal == GOAL_ALL_REDUCE && round >= ranks - 1);
+    bool gathers =
+        goal == GOAL_ALL_GATHER || (goal == GOAL_ALL_REDUCE && round >= ranks - 1);
     uint64_t back = gathers ? round % (ranks - 1) : round + 1;
     move->sends = move->receives = true;
     move->reduces = !gathers;

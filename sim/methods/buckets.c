@@ -10,10 +10,11 @@
 static void add_bucket(struct plan *plan, struct part *part, size_t first_layer,
                        size_t end_layer)
 {
-    uint64_t before = model_run_parameter_count(plan->model, part->first_layer, first_layer);
+    uint64_t before =
+        model_run_parameter_count(plan->model, part->first_layer, first_layer);
     uint64_t until = model_run_parameter_count(plan->model, part->first_layer, end_layer);
-    part->buckets[part->bucket_count++] = (struct bucket){
-        (uint32_t)first_layer, (uint32_t)end_layer, before, until - before};
+    part->buckets[part->bucket_count++] =
+        (struct bucket){(uint32_t)first_layer, (uint32_t)end_layer, before, until - before};
 }
 
 bool buckets_cut(struct plan *plan, uint32_t index, uint64_t count, struct error *error)
@@ -29,11 +30,13 @@ bool buckets_cut(struct plan *plan, uint32_t index, uint64_t count, struct error
     size_t first_layer = part->first_layer;
     uint64_t behind = 0; /* parameters of the buckets so far */
     for (size_t i = part->first_layer + 1; i < part->end_layer; i++) {
-        uint64_t first, size, so_far =
-            model_run_parameter_count(plan->model, part->first_layer, i);
-        collective_piece(total, (uint32_t)count, (uint32_t)part->bucket_count, &first, &size);
+        uint64_t first, size,
+            so_far = model_run_parameter_count(plan->model, part->first_layer, i);
+        collective_piece(total, (uint32_t)count, (uint32_t)part->bucket_count, &first,
+                         &size);
         /* Layers without parameters stay with what comes before them. */
-        bool next_has = model_run_parameter_count(plan->model, part->first_layer, i + 1) > so_far;
+        bool next_has =
+            model_run_parameter_count(plan->model, part->first_layer, i + 1) > so_far;
         if (so_far < first + size || so_far == behind || so_far == total || !next_has)
             continue;
         add_bucket(plan, part, first_layer, i);
@@ -157,7 +160,8 @@ static bool open_side(struct rewriting *r, uint32_t part, struct error *error)
         r->sides[processor] = (uint32_t)(stream - plan->streams);
     }
     return r->starts[part] != PLAN_NONE ||
-           (plan_add_edge(plan, part, part, PAYLOAD_SIGNAL, sums, &r->starts[part], error) &&
+           (plan_add_edge(plan, part, part, PAYLOAD_SIGNAL, sums, &r->starts[part],
+                          error) &&
             plan_add_edge(plan, part, part, PAYLOAD_SIGNAL, sums, &r->dones[part], error));
 }
 
@@ -241,7 +245,8 @@ static uint32_t *numbers(size_t count)
 static void find_processors(struct rewriting *r, uint32_t first, uint32_t end)
 {
     const struct plan *plan = r->plan;
-    for (uint32_t p = plan->copies[first].first_part; p < plan->copies[end - 1].end_part; p++) {
+    for (uint32_t p = plan->copies[first].first_part; p < plan->copies[end - 1].end_part;
+         p++) {
         uint32_t processor = plan->parts[p].processor;
         r->mine[processor] = true;
         /* All or none: side and main streams would come to collectives in different

@@ -25,8 +25,8 @@ struct data_parallel {
     uint64_t average_every; /* 0: gradients are summed instead */
 };
 
-static const char *const keys[] = {"replicas", "inner", "all_reduce", "group",
-                                   "rings",    "buckets", "shard",    "average_every"};
+static const char *const keys[] = {"replicas", "inner",   "all_reduce", "group",
+                                   "rings",    "buckets", "shard",      "average_every"};
 
 static void release(struct method *method)
 {
@@ -74,14 +74,16 @@ static bool read_ring(const struct json_at *at, const struct data_parallel *d,
     return true;
 }
 
-static bool read_rings(const struct json_at *at, struct data_parallel *d, struct error *error)
+static bool read_rings(const struct json_at *at, struct data_parallel *d,
+                       struct error *error)
 {
     struct json_at list, element;
     if (!json_optional(at, "rings", &list))
         return true;
     if (strcmp(d->algorithm->name, "multi_ring") != 0)
-        return json_fail(&list, error, "has no effect on all_reduce \"%s\", only on "
-                                       "\"multi_ring\"",
+        return json_fail(&list, error,
+                         "has no effect on all_reduce \"%s\", only on "
+                         "\"multi_ring\"",
                          d->algorithm->name);
     size_t count = json_length(&list);
     if (!json_is_array(&list) || count == 0 || count > COLLECTIVE_MAX_RINGS)
@@ -99,14 +101,16 @@ static bool read_rings(const struct json_at *at, struct data_parallel *d, struct
     return true;
 }
 
-static bool read_group(const struct json_at *at, struct data_parallel *d, struct error *error)
+static bool read_group(const struct json_at *at, struct data_parallel *d,
+                       struct error *error)
 {
     struct json_at member;
     if (!json_optional(at, "group", &member))
         return true;
     if (strcmp(d->algorithm->name, "hierarchical") != 0)
-        return json_fail(&member, error, "has no effect on all_reduce \"%s\", only on "
-                                         "\"hierarchical\"",
+        return json_fail(&member, error,
+                         "has no effect on all_reduce \"%s\", only on "
+                         "\"hierarchical\"",
                          d->algorithm->name);
     return json_u64(&member, 1, d->replicas, &d->group, error);
 }
@@ -117,11 +121,13 @@ static bool check_averaging(const struct json_at *at, const struct data_parallel
 {
     struct json_at member;
     if (json_optional(at, "buckets", &member) && d->buckets > 1)
-        return json_fail(&member, error, "has no effect with \"average_every\": no gradients "
-                                         "are exchanged");
+        return json_fail(&member, error,
+                         "has no effect with \"average_every\": no gradients "
+                         "are exchanged");
     if (d->shard != SHARD_NONE && json_optional(at, "shard", &member))
-        return json_fail(&member, error, "cannot be used with \"average_every\": between "
-                                         "averages every replica needs all of its state");
+        return json_fail(&member, error,
+                         "cannot be used with \"average_every\": between "
+                         "averages every replica needs all of its state");
     return true;
 }
 
@@ -136,8 +142,9 @@ static bool read_exchange(const struct json_at *at, struct data_parallel *d,
     d->shard = (enum shard)shard;
     if (d->shard != SHARD_NONE && !d->algorithm->supports(GOAL_REDUCE_SCATTER)) {
         json_optional(at, "all_reduce", &member);
-        return json_fail(&member, error, "\"%s\" cannot leave every replica its own shard; "
-                                         "with \"shard\" use \"ring\" or \"halving_doubling\"",
+        return json_fail(&member, error,
+                         "\"%s\" cannot leave every replica its own shard; "
+                         "with \"shard\" use \"ring\" or \"halving_doubling\"",
                          d->algorithm->name);
     }
     if (!json_optional(at, "average_every", &member))
@@ -169,13 +176,15 @@ static bool check_optimizer(const struct data_parallel *d,
     if (d->shard == SHARD_NONE || d->replicas == 1)
         return true;
     if (optimizer->clip_norm > 0)
-        return error_set(error, STATUS_BAD_INPUT,
-                         "\"shard\" cannot be used with clip_norm: each replica would clip by "
-                         "the norm of its own shard");
+        return error_set(
+            error, STATUS_BAD_INPUT,
+            "\"shard\" cannot be used with clip_norm: each replica would clip by "
+            "the norm of its own shard");
     if (strcmp(optimizer_name(optimizer), "lars") == 0)
-        return error_set(error, STATUS_BAD_INPUT,
-                         "\"shard\" cannot be used with lars, which needs the norms of whole "
-                         "tensors");
+        return error_set(
+            error, STATUS_BAD_INPUT,
+            "\"shard\" cannot be used with lars, which needs the norms of whole "
+            "tensors");
     return true;
 }
 
@@ -184,11 +193,11 @@ static bool model(const struct method *method, struct planner *planner, struct e
     const struct data_parallel *d = method->parameters;
     struct plan *plan = planner->plan;
     if (plan->micro_batches % d->replicas != 0)
-        return error_set(error, STATUS_BAD_INPUT,
-                         "%llu replicas cannot share %llu micro-batches of %llu samples evenly",
-                         (unsigned long long)d->replicas,
-                         (unsigned long long)plan->micro_batches,
-                         (unsigned long long)plan->micro_batch);
+        return error_set(
+            error, STATUS_BAD_INPUT,
+            "%llu replicas cannot share %llu micro-batches of %llu samples evenly",
+            (unsigned long long)d->replicas, (unsigned long long)plan->micro_batches,
+            (unsigned long long)plan->micro_batch);
     plan->micro_batches /= d->replicas;
     return check_optimizer(d, &planner->setting->optimizer, error) &&
            d->inner->kind->model(d->inner, planner, error);
@@ -245,8 +254,9 @@ static bool add(const struct tying *t, enum collective_goal goal, bool parameter
         return false;
     for (uint32_t r = 0; r < t->ranks; r++) {
         struct part *part = &plan->parts[t->parts[r]];
-        if (!(parameters ? plan_note_collective(&part->gathers, &part->gather_count, index, error)
-                         : plan_note_collective(&part->sums, &part->sum_count, index, error)))
+        if (!(parameters
+                  ? plan_note_collective(&part->gathers, &part->gather_count, index, error)
+                  : plan_note_collective(&part->sums, &part->sum_count, index, error)))
             return false;
     }
     return true;
@@ -334,7 +344,8 @@ static bool layout(const struct method *method, struct planner *planner,
 static bool check_ties(const struct plan *plan, const struct data_parallel *d,
                        uint32_t first, uint32_t end, struct error *error)
 {
-    for (uint32_t p = plan->copies[first].first_part; p < plan->copies[end - 1].end_part; p++)
+    for (uint32_t p = plan->copies[first].first_part; p < plan->copies[end - 1].end_part;
+         p++)
         if (d->replicas > 1 && d->shard != SHARD_NONE && plan->parts[p].tie_count > 0)
             return error_set(error, STATUS_BAD_INPUT,
                              "\"shard\" cannot be used where stages share weights: their "
