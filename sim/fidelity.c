@@ -17,14 +17,6 @@ struct usage {
     uint32_t *other; /* a link that MANY use: a second one of them */
 };
 
-/* A collective's messages between two processors follow each other, also those of several
- * collectives of the same parts: they count as one user, unless in lanes. */
-static bool same_user(const struct edge *a, const struct edge *b)
-{
-    return a->payload == PAYLOAD_PIECES && b->payload == PAYLOAD_PIECES &&
-           a->from_part == b->from_part && a->to_part == b->to_part && a->lane == b->lane;
-}
-
 static bool limits(const struct link *link)
 {
     return link->sharing == LINK_SHARED && !isinf(link->bandwidth_bytes_per_s);
@@ -42,7 +34,9 @@ static bool note_edge(struct usage *u, uint32_t index, struct error *error)
         uint32_t *user = &u->user[route.links[i]];
         if (*user == NOBODY) {
             *user = index;
-        } else if (*user != MANY && !same_user(edge, &u->plan->edges[*user])) {
+        } else if (*user != MANY && *user != index) {
+            /* also of another collective of the same two: the last message of one may
+             * still be under way when the next begins */
             u->other[route.links[i]] = index;
             *user = MANY;
         }

@@ -5,6 +5,12 @@
 
 #include "base/random.h"
 
+#ifdef __SANITIZE_ADDRESS__
+enum { CASES = 60 };
+#else
+enum { CASES = 300 };
+#endif
+
 static uint64_t drawn, current_case;
 
 /* In [low, high]. */
@@ -31,6 +37,37 @@ static const char *draw_machine(size_t processors)
                             draw(0, 3) == 0 ? draw(2000, 40000) : 1 << 30, link);
 }
 
+static const char *draw_word(const char *const *words, uint64_t count)
+{
+    return words[draw(0, count - 1)];
+}
+
+static void draw_pipeline(char text[256], size_t stages)
+{
+    static const char *const schedules[] = {"gpipe",       "1f1b",      "grouped",
+                                            "interleaved", "pipedream", "zero_bubble"};
+    static const char *const recomputations[] = {"none", "stage", "blocks"};
+    snprintf(
+        text, 256,
+        "{\"kind\": \"pipeline\", \"stages\": %zu, \"schedule\": \"%s\", \"recompute\": "
+        "\"%s\"%s}",
+        stages, draw_word(schedules, draw(0, 1) == 0 ? 2 : 6), draw_word(recomputations, 3),
+        draw(0, 1) == 0 ? "" : ", \"queue_capacity\": 4");
+}
+
+static void draw_local(char text[256], size_t stages)
+{
+    static const char *const granularities[] = {"chunked", "layerwise", "overlapping",
+                                                "last"};
+    static const char *const more[] = {"", ", \"synchronous\": true",
+                                       ", \"update_every\": 1"};
+    snprintf(text, 256,
+             "{\"kind\": \"local\", \"stages\": %zu, \"queue_capacity\": %d, "
+             "\"granularity\": \"%s\"%s}",
+             stages, (int)draw(1, 4), draw_word(granularities, draw(0, 1) == 0 ? 1 : 4),
+             draw_word(more, 3));
+}
+
 static size_t draw_inner(char text[256], size_t processors, size_t blocks)
 {
     size_t most = processors < blocks ? processors : blocks;
@@ -41,36 +78,39 @@ static size_t draw_inner(char text[256], size_t processors, size_t blocks)
                  draw(0, 1) == 0 ? "none" : "stage");
         return 1;
     case 1:
-        snprintf(text, 256,
-                 "{\"kind\": \"pipeline\", \"stages\": %zu, \"schedule\": \"%s\", "
-                 "\"recompute\": "
-                 "\"%s\", \"queue_capacity\": %d}",
-                 stages, draw(0, 1) == 0 ? "gpipe" : "1f1b",
-                 draw(0, 1) == 0 ? "none" : "stage", (int)draw(1, 4));
+        draw_pipeline(text, stages);
         return stages;
     default:
-        snprintf(text, 256,
-                 "{\"kind\": \"local\", \"stages\": %zu, \"queue_capacity\": %d}", stages,
-                 (int)draw(1, 4));
+        draw_local(text, stages);
         return stages;
     }
 }
 
 static void draw_method(char text[1024], size_t processors, size_t blocks)
 {
+    static const char *const exchanges[] = {
+        "", "\"topology\": \"ring\", ", "\"exchange\": \"checkpoints\", \"period\": 2, "};
+    static const char *const algorithms[] = {"ring", "tree", "recursive_doubling",
+                                             "halving_doubling", "hierarchical"};
+    static const char *const shares[] = {
+        "", ", \"buckets\": 2", ", \"shard\": \"optimizer\"",
+        ", \"shard\": \"gradients\", \"buckets\": 3", ", \"average_every\": 2"};
     char inner[256];
     size_t each = draw_inner(inner, processors, blocks);
     size_t copies = (size_t)draw(1, processors / each);
     uint64_t choice = draw(0, 3);
     if (choice == 0)
         snprintf(text, 1024,
-                 "{\"kind\": \"codistillation\", \"models\": %zu, \"topology\": \"%s\", "
-                 "\"alpha\": 0.5, \"queue_capacity\": %d, \"inner\": %s}",
-                 copies, draw(0, 1) == 0 ? "all" : "ring", (int)draw(1, 3), inner);
+                 "{\"kind\": \"codistillation\", \"models\": %zu, %s\"alpha\": 0.5, "
+                 "\"queue_capacity\": %d, \"inner\": %s}",
+                 copies, draw_word(exchanges, 3), (int)draw(1, 3), inner);
     else if (choice == 1)
-        snprintf(text, 1024,
-                 "{\"kind\": \"data_parallel\", \"replicas\": %zu, \"inner\": %s}", copies,
-                 inner);
+        snprintf(
+            text, 1024,
+            "{\"kind\": \"data_parallel\", \"replicas\": %zu, \"all_reduce\": \"%s\"%s, "
+            "\"inner\": %s}",
+            copies, draw_word(algorithms, draw(0, 1) == 0 ? 1 : 5), draw_word(shares, 5),
+            inner);
     else
         snprintf(text, 1024, "%s", inner);
 }
@@ -158,41 +198,54 @@ static void check_occupancy(const struct simulated *s, const struct experiment *
     CU_ASSERT_EQUAL(clashes, 0);
 }
 
-/* Messages of an edge go one after the other, and no link carries more than it can. */
+/* Messages of an edge go one after the other, none faster than its route allows, and no
+ * link carries more than it can. */
 static void check_edges(const struct simulated *s, const struct experiment *e,
                         const struct plan *plan)
 {
-    double link_bytes[256] = {0};
-    for (uint32_t k = 0; k < plan->edge_count; k++) {
-        const struct edge *edge = &plan->edges[k];
-        double until_s = 0;
-        uint64_t messages = 0;
+    struct passage {
         struct route route;
-        struct error error;
-        CU_ASSERT_FATAL(platform_route(e->platform, edge->from_processor,
-                                       edge->to_processor, &route, &error));
-        for (size_t i = 0; i < s->event_count; i++) {
-            const struct event *own = &s->events[i];
-            if (own->kind != EVENT_TRANSFER || own->edge != k)
-                continue;
-            CU_ASSERT(own->start_s >= until_s - 1e-12 * until_s);
-            CU_ASSERT(own->bytes <= edge->message_bytes);
-            double least_s =
-                route.latency_s + (double)own->bytes / route.bandwidth_bytes_per_s;
-            CU_ASSERT(own->end_s - own->start_s >= least_s - 1e-12 * own->end_s);
-            until_s = own->end_s;
-            messages++;
-        }
-        CU_ASSERT_EQUAL(messages, s->edges[k].messages);
-        for (size_t i = 0; i < route.link_count; i++)
-            link_bytes[route.links[i]] += (double)s->edges[k].bytes;
+        double until_s;
+        uint64_t messages, bytes;
+    } *passages = calloc(plan->edge_count + 1, sizeof *passages);
+    double link_bytes[256] = {0};
+    size_t clashes = 0, too_fast = 0;
+    struct error error;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(passages);
+    CU_ASSERT_FATAL(platform_link_count(e->platform) <= 256);
+    for (size_t k = 0; k < plan->edge_count; k++)
+        CU_ASSERT_FATAL(platform_route(e->platform, plan->edges[k].from_processor,
+                                       plan->edges[k].to_processor, &passages[k].route,
+                                       &error));
+    for (size_t i = 0; i < s->event_count; i++) {
+        const struct event *own = &s->events[i];
+        if (own->kind != EVENT_TRANSFER || plan->edges[own->edge].payload == PAYLOAD_PIECES)
+            continue;
+        struct passage *p = &passages[own->edge];
+        double least_s =
+            p->route.latency_s + (double)own->bytes / p->route.bandwidth_bytes_per_s;
+        clashes += own->start_s < p->until_s - 1e-12 * p->until_s;
+        too_fast += own->end_s - own->start_s < least_s - 1e-12 * own->end_s;
+        p->until_s = own->end_s;
+        p->messages++;
+        p->bytes += own->bytes;
+    }
+    CU_ASSERT_EQUAL(clashes, 0);
+    CU_ASSERT_EQUAL(too_fast, 0);
+    for (size_t k = 0; k < plan->edge_count; k++) {
+        bool pieces = plan->edges[k].payload == PAYLOAD_PIECES; /* told together */
+        CU_ASSERT(pieces || passages[k].messages == s->edges[k].messages);
+        CU_ASSERT(pieces || passages[k].bytes == s->edges[k].bytes);
+        for (size_t i = 0; i < passages[k].route.link_count; i++)
+            link_bytes[passages[k].route.links[i]] += (double)s->edges[k].bytes;
     }
     for (size_t i = 0; i < platform_link_count(e->platform); i++)
         CU_ASSERT(link_bytes[i] / platform_link(e->platform, i)->bandwidth_bytes_per_s <=
                   s->result.time_s * (1 + 1e-12));
+    free(passages);
 }
 
-static void check_totals(const struct simulated *s)
+static void check_totals(const struct simulated *s, const struct plan *plan)
 {
     uint64_t bytes = 0, messages = 0;
     for (size_t i = 0; i < s->edge_count; i++) {
@@ -201,14 +254,17 @@ static void check_totals(const struct simulated *s)
     }
     CU_ASSERT_EQUAL(bytes, s->bytes);
     CU_ASSERT_EQUAL(messages, s->messages);
+    bool beside[SIMULATED_PROCESSORS] = {false}; /* waits of two streams add up */
+    for (size_t i = 0; i < plan->stream_count; i++)
+        beside[plan->streams[i].processor] |= plan->streams[i].number > 0;
     for (size_t i = 0; i < s->processor_count; i++) {
-        CU_ASSERT(s->result.time_s >= s->processors[i].busy_s * (1 - 1e-12));
-        CU_ASSERT(s->result.time_s >=
-                  (s->processors[i].busy_s + s->processors[i].wait_s) * (1 - 1e-9));
+        double busy_s = s->processors[i].busy_s, wait_s = s->processors[i].wait_s;
+        CU_ASSERT(s->result.time_s >= busy_s * (1 - 1e-12));
+        CU_ASSERT(beside[i] || s->result.time_s >= (busy_s + wait_s) * (1 - 1e-9));
     }
 }
 
-static unsigned exact_cases, bounded_cases;
+static unsigned exact_cases, bounded_cases, refused_cases, ties;
 
 static void check_oracle(const struct simulated *s, const struct experiment *e,
                          size_t method)
@@ -236,13 +292,17 @@ static uint64_t moment_bytes(const struct plan *plan, uint32_t processor)
     return sum;
 }
 
-/* Worked out or simulated: the same. */
+/* Worked out or simulated: the same. But where two messages want a bulk-synchronous
+ * processor at one instant, the clock's last bits decide which goes first. */
 static void check_fidelity(const struct simulated *s, const struct experiment *e)
 {
     struct experiment other = *e;
     other.fidelity = FIDELITY_AUTO;
     struct simulated *quick = simulate_plan(&other, e->plans[0], NULL);
-    CHECK_CLOSE(quick->result.time_s, s->result.time_s, 1e-9);
+    bool overlap = platform_processor(e->platform, 0)->overlap;
+    double off = fabs(quick->result.time_s - s->result.time_s) / s->result.time_s;
+    CU_ASSERT(off <= 1e-9 || (!overlap && off <= 0.05));
+    ties += off > 1e-9;
     CU_ASSERT_EQUAL(quick->bytes, s->bytes);
     CU_ASSERT_EQUAL(quick->messages, s->messages);
     for (size_t i = 0; i < s->processor_count; i++) {
@@ -262,9 +322,12 @@ static void check_case(bool numerics, uint64_t most_steps)
     char *text = draw_experiment(numerics, most_steps);
     struct experiment *e = read_experiment(text, &error);
     unsigned failures = CU_get_number_of_failures();
-    if (e == NULL) { /* replicas that cannot share out the micro-batches */
+    if (e == NULL) { /* settings that do not go together */
         CU_ASSERT_EQUAL(error.status, STATUS_BAD_INPUT);
-        CU_ASSERT_PTR_NOT_NULL(strstr(error.message, "cannot share"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(error.message, "methods[0]"));
+        if (getenv("SHOW_REFUSED") != NULL)
+            printf("\n  refused: %s\n", error.message);
+        refused_cases++;
         free(text);
         return;
     }
@@ -276,7 +339,7 @@ static void check_case(bool numerics, uint64_t most_steps)
     for (uint32_t p = 0; p < s->processor_count; p++)
         check_occupancy(s, e, e->plans[0], p);
     check_edges(s, e, e->plans[0]);
-    check_totals(s);
+    check_totals(s, e->plans[0]);
     check_oracle(s, e, 0);
     if (!numerics)
         check_fidelity(s, e);
@@ -288,22 +351,24 @@ static void check_case(bool numerics, uint64_t most_steps)
 
 static void costs(void)
 {
-    for (current_case = 0; current_case < 500; current_case++)
+    for (current_case = 0; current_case < CASES; current_case++)
         check_case(false, 3);
-    CU_ASSERT(exact_cases > 100);
-    CU_ASSERT(bounded_cases > 300);
+    CU_ASSERT(exact_cases > CASES / 8);
+    CU_ASSERT(bounded_cases > CASES / 3);
+    CU_ASSERT(refused_cases < CASES / 4);
+    CU_ASSERT(ties <= CASES / 50);
 }
 
 /* Long runs, of which only the first steps are simulated. */
 static void repeated_steps(void)
 {
-    for (current_case = 20000; current_case < 20300; current_case++)
+    for (current_case = 20000; current_case < 20000 + CASES / 2; current_case++)
         check_case(false, 60);
 }
 
 static void trained(void)
 {
-    for (current_case = 10000; current_case < 10100; current_case++)
+    for (current_case = 10000; current_case < 10000 + CASES / 5; current_case++)
         check_case(true, 3);
 }
 

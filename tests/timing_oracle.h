@@ -47,12 +47,13 @@ static inline bool oracle_knows(const struct plan *plan)
         for (size_t i = 0; i < body->count; i++) {
             enum operation o = body->instructions[i].operation;
             if (o == OP_POLL || o == OP_BARRIER || o == OP_BACKWARD_INPUT ||
-                o == OP_BACKWARD_WEIGHT || body->instructions[i].end_layer > 0)
+                o == OP_BACKWARD_WEIGHT || o == OP_BACKWARD_RECEIVED ||
+                body->instructions[i].end_layer > 0)
                 return false;
         }
     }
     for (size_t i = 0; i < plan->part_count; i++)
-        if (plan->parts[i].shards > 1)
+        if (plan->parts[i].shards > 1 || plan->parts[i].recompute == RECOMPUTE_BLOCKS)
             return false;
     return true;
 }
