@@ -3,33 +3,13 @@
 
 #include <string.h>
 
-enum { KERNEL, STRIDE, PADDING };
-
 static bool describe(struct layer *layer, struct error *error)
 {
     struct window w;
-    uint64_t kernel = layer_size(layer, KERNEL), padding = layer_size(layer, PADDING);
-    if (!window_describe(layer, kernel, layer_size(layer, STRIDE), padding, &w, error))
+    if (!window_describe_pool(layer, &w, error))
         return false;
-    if (2 * padding > kernel)
-        return error_set(error, STATUS_BAD_INPUT,
-                         "padding %llu is more than half of the window of %llu",
-                         (unsigned long long)padding, (unsigned long long)kernel);
-    layer->output_shape = (struct shape){3, {w.channels, w.out_height, w.out_width}};
-    layer->operation = OPERATION_MEMORY;
-    layer->forward_flops =
-        layer_multiply(shape_count(&layer->output_shape), kernel * kernel);
     layer->backward_input_flops = layer->forward_flops;
     return true;
-}
-
-static struct window window_of(const struct layer *layer)
-{
-    struct window window = {0};
-    struct error ignored; /* describe has checked it */
-    window_describe(layer, layer_size(layer, KERNEL), layer_size(layer, STRIDE),
-                    layer_size(layer, PADDING), &window, &ignored);
-    return window;
 }
 
 /* The rows (or columns) [first, end) of the image under output row `o`. */
@@ -42,7 +22,7 @@ static void reach(size_t o, const struct window *w, size_t extent, size_t *first
 
 static void forward(const struct layer *layer, const struct layer_call *call)
 {
-    struct window w = window_of(layer);
+    struct window w = window_of_pool(layer);
     const scalar share = 1 / (scalar)(w.kernel * w.kernel);
     scalar *out = call->output;
     for (size_t c = 0; c < call->batch * w.channels; c++) {
@@ -63,7 +43,7 @@ static void forward(const struct layer *layer, const struct layer_call *call)
 
 static void backward(const struct layer *layer, const struct layer_call *call)
 {
-    struct window w = window_of(layer);
+    struct window w = window_of_pool(layer);
     const scalar share = 1 / (scalar)(w.kernel * w.kernel);
     const scalar *dy = call->d_output;
     size_t image = w.height * w.width;

@@ -5,36 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { KERNEL, STRIDE, PADDING };
-
 static bool describe(struct layer *layer, struct error *error)
 {
     struct window w;
-    uint64_t kernel = layer_size(layer, KERNEL), padding = layer_size(layer, PADDING);
-    if (!window_describe(layer, kernel, layer_size(layer, STRIDE), padding, &w, error))
+    if (!window_describe_pool(layer, &w, error))
         return false;
-    if (2 * padding > kernel)
-        return error_set(error, STATUS_BAD_INPUT,
-                         "padding %llu is more than half of the window of %llu",
-                         (unsigned long long)padding, (unsigned long long)kernel);
     if ((uint64_t)w.height * w.width > 1u << 24)
         return error_set(error, STATUS_BAD_INPUT, "images of more than 2^24 pixels");
-    layer->output_shape = (struct shape){3, {w.channels, w.out_height, w.out_width}};
-    layer->operation = OPERATION_MEMORY;
-    uint64_t count = shape_count(&layer->output_shape);
-    layer->stash_count = count;
-    layer->forward_flops = layer_multiply(count, kernel * kernel);
-    layer->backward_input_flops = count;
+    layer->stash_count = shape_count(&layer->output_shape);
+    layer->backward_input_flops = layer->stash_count;
     return true;
-}
-
-static struct window window_of(const struct layer *layer)
-{
-    struct window window = {0};
-    struct error ignored; /* describe has checked it */
-    window_describe(layer, layer_size(layer, KERNEL), layer_size(layer, STRIDE),
-                    layer_size(layer, PADDING), &window, &ignored);
-    return window;
 }
 
 /* The pixels that an output row's windows have at one column of theirs, from x on. */
@@ -75,7 +55,7 @@ static void output_row(const struct window *w, const scalar *pixels, size_t oy, 
 
 static void forward(const struct layer *layer, const struct layer_call *call)
 {
-    struct window w = window_of(layer);
+    struct window w = window_of_pool(layer);
     scalar *best = call->output, *places = call->stash;
     for (size_t c = 0; c < call->batch * w.channels; c++)
         for (size_t y = 0; y < w.out_height; y++) {
@@ -87,7 +67,7 @@ static void forward(const struct layer *layer, const struct layer_call *call)
 
 static void backward(const struct layer *layer, const struct layer_call *call)
 {
-    struct window w = window_of(layer);
+    struct window w = window_of_pool(layer);
     size_t image = w.height * w.width, area = w.out_height * w.out_width;
     if (call->d_input[0] == NULL)
         return;

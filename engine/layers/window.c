@@ -26,6 +26,32 @@ bool window_describe(const struct layer *layer, uint64_t kernel, uint64_t stride
     return true;
 }
 
+bool window_describe_pool(struct layer *layer, struct window *window, struct error *error)
+{
+    uint64_t kernel = layer_size(layer, POOL_KERNEL), padding = layer_size(layer, POOL_PADDING);
+    if (!window_describe(layer, kernel, layer_size(layer, POOL_STRIDE), padding, window, error))
+        return false;
+    if (2 * padding > kernel)
+        return error_set(error, STATUS_BAD_INPUT,
+                         "padding %llu is more than half of the window of %llu",
+                         (unsigned long long)padding, (unsigned long long)kernel);
+    layer->output_shape =
+        (struct shape){3, {window->channels, window->out_height, window->out_width}};
+    layer->operation = OPERATION_MEMORY;
+    layer->forward_flops =
+        layer_multiply(shape_count(&layer->output_shape), kernel * kernel);
+    return true;
+}
+
+struct window window_of_pool(const struct layer *layer)
+{
+    struct window window = {0};
+    struct error ignored; /* its description has been checked */
+    window_describe(layer, layer_size(layer, POOL_KERNEL), layer_size(layer, POOL_STRIDE),
+                    layer_size(layer, POOL_PADDING), &window, &ignored);
+    return window;
+}
+
 void window_inside(const struct window *w, size_t j, size_t *first, size_t *end)
 {
     size_t low = w->padding > j ? w->padding - j : 0;

@@ -17,6 +17,13 @@ struct window {
 bool window_describe(const struct layer *layer, uint64_t kernel, uint64_t stride,
                      uint64_t padding, struct window *window, struct error *error);
 
+/* Pools: their options in this order, and what their descriptions share: shapes, and a
+ * padding of no more than half the window. */
+enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING };
+bool window_describe_pool(struct layer *layer, struct window *window, struct error *error);
+/* Of a pool that has been described. */
+struct window window_of_pool(const struct layer *layer);
+
 /* The first and one past the last output column whose window has its column j inside the
  * image. */
 void window_inside(const struct window *window, size_t j, size_t *first, size_t *end);
