@@ -112,6 +112,7 @@ static char *simulate(struct child *c, struct error *error)
         .platform = e->platform,
         .steps = e->steps,
         .fidelity = e->fidelity,
+        .every_step = e->has_data && e->fidelity != FIDELITY_CLOSED_FORM,
         .evaluate_every = e->evaluate_every,
         .trainer = c->trainer,
         .sinks = c->sinks,

@@ -317,7 +317,8 @@ bool execute(const struct execution *execution, struct execution_result *result,
                 barriers_create(&x, error) && bundles_create(&x, error);
     if (done) {
         x.occupancy = occupancy_create(platform_processor_count(execution->platform), error);
-        if (execution->trainer == NULL && execution->fidelity != FIDELITY_MESSAGE &&
+        if (execution->trainer == NULL && !execution->every_step &&
+            execution->fidelity != FIDELITY_MESSAGE &&
             !trouble_any(execution->platform))
             x.steady = steady_create(execution->plan, error);
         x.ledger = ledger_create(execution->header, error);

@@ -17,6 +17,8 @@ struct execution {
     struct platform *platform;
     uint64_t steps;
     enum fidelity fidelity;
+    bool every_step; /* a cost-only run simulates also steps that repeat: to the last bit
+                        what the run that trains takes */
     uint64_t evaluate_every;  /* steps between evaluations; the last step always has one */
     struct trainer *trainer;  /* NULL: cost only */
     struct event_sink **sinks;
