@@ -6,6 +6,7 @@
 /* The table: one line a kind, whose file defines `const struct layer_kind layer_NAME`. */
 #define LAYER_KINDS(X)                                                                   \
     X(linear)                                                                            \
+    X(bias)                                                                              \
     X(relu)                                                                              \
     X(flatten)                                                                           \
     X(add)                                                                               \

@@ -50,6 +50,14 @@ uint64_t collective_first(const struct collective *collective, uint32_t rank)
     return collective->firsts != NULL ? collective->firsts[rank] : collective->first;
 }
 
+enum number_format collective_format(const struct plan *plan,
+                                     const struct collective *collective)
+{
+    if (collective->activations || collective->activation_gradients)
+        return plan->precision.activations;
+    return collective->parameters ? plan->precision.weights : plan->precision.gradients;
+}
+
 static size_t slot_of(const struct collective *c, uint32_t lane, uint32_t from, uint32_t to)
 {
     return ((size_t)lane * c->ranks + from) * c->ranks + to;
@@ -87,8 +95,7 @@ static bool provide_edge(struct plan *plan, struct collective *c, uint32_t from,
     edge->lane = move->send_lane;
     if (count > edge->message_count)
         edge->message_count = count;
-    uint64_t word = number_format_bytes(c->parameters ? plan->precision.weights
-                                                      : plan->precision.gradients);
+    uint64_t word = number_format_bytes(collective_format(plan, c));
     return checked_multiply(edge->message_count, word, &edge->message_bytes) ||
            error_set(error, STATUS_BAD_INPUT, "%s: a message exceeds 2^64 bytes",
                      plan->name);

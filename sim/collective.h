@@ -39,6 +39,9 @@ void collective_piece(uint64_t count, uint32_t pieces, uint32_t piece, uint64_t 
                       uint64_t *piece_count);
 /* The first scalar of the stretch in a rank's array. */
 uint64_t collective_first(const struct collective *collective, uint32_t rank);
+/* What the array's scalars are kept and sent in. */
+enum number_format collective_format(const struct plan *plan,
+                                     const struct collective *collective);
 /* The edge between two ranks; PLAN_NONE when there is none. Slots are all these edges. */
 uint32_t collective_edge(const struct collective *collective, uint32_t lane, uint32_t from,
                          uint32_t to);

@@ -179,9 +179,7 @@ void closed_form(struct executor *x, const struct collective *collective, uint64
         .x = x,
         .c = collective,
         .ready_s = ready_s,
-        .word_bytes = number_format_bytes(collective->parameters
-                                              ? x->plan->precision.weights
-                                              : x->plan->precision.gradients),
+        .word_bytes = number_format_bytes(collective_format(x->plan, collective)),
         .step = step};
     if (open_lines(&k)) {
         walk_rounds(&k);

@@ -64,8 +64,7 @@ static void send_piece(struct walker *w, const struct collective *c, uint32_t ra
 {
     struct executor *x = w->executor;
     uint32_t edge = collective_edge(c, move->send_lane, rank, move->to);
-    uint64_t word = number_format_bytes(c->parameters ? x->plan->precision.weights
-                                                      : x->plan->precision.gradients);
+    uint64_t word = number_format_bytes(collective_format(x->plan, c));
     const struct letter letter = {.step = w->step, .bytes = move->send_count * word};
     uint64_t number = message_begin(w, edge, &letter);
     if (x->training)
@@ -176,6 +175,8 @@ void execute_collective(struct walker *w, const struct instruction *i)
     uint32_t rank = collective_rank(c, i->part);
     uint64_t buffers = buffer_bytes(x, c, rank);
     executor_allocate(x, w->processor, MEMORY_QUEUE, buffers);
+    if (x->training)
+        trainer_join(x->execution->trainer, i->part, run_micro_batch(w, i));
     meet(w, c, i->target, rank);
     executor_release(x, w->processor, MEMORY_QUEUE, buffers);
     if (x->training && c->average)

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct method_kind method_backprop, method_pipeline, method_local,
+extern const struct method_kind method_backprop, method_pipeline, method_tensor_parallel, method_local,
     method_data_parallel,
     method_codistillation;
 
 static const struct method_kind *const kinds[] = {
     &method_backprop,
     &method_pipeline,
+    &method_tensor_parallel,
     &method_local,
     &method_data_parallel,
     &method_codistillation,

@@ -62,6 +62,8 @@ void plan_free(struct plan *plan)
         free(plan->parts[i].teacher_edges);
         free(plan->parts[i].pupil_edges);
         free(plan->parts[i].ties);
+        free(plan->parts[i].forward_sums);
+        free(plan->parts[i].backward_sums);
         free(plan->parts[i].sums);
         free(plan->parts[i].gathers);
         free(plan->parts[i].buckets);
@@ -89,6 +91,8 @@ void plan_free(struct plan *plan)
     free(plan->parts);
     free(plan->edges);
     free(plan->streams);
+    free(plan->slices);
+    free(plan->groups);
     model_free(plan->model);
     free(plan);
 }

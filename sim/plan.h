@@ -10,6 +10,7 @@
 
 #include "engine/loss.h"
 #include "engine/model.h"
+#include "engine/model_shard.h"
 #include "engine/network.h"
 #include "engine/optimizer.h"
 #include "sim/offload.h"
@@ -113,6 +114,7 @@ enum recompute {
 
 struct part {
     uint32_t copy, stage, processor;
+    uint32_t rank;           /* whose slices it holds, where the model is a shard */
     size_t first_layer, end_layer;
     bool has_loss;
     size_t logits_value;     /* when has_loss */
@@ -128,6 +130,10 @@ struct part {
     uint32_t slots;          /* micro-batches whose stash is held at once */
     uint32_t activation_in, activation_out; /* edges, or PLAN_NONE */
     uint32_t gradient_from, gradient_to;
+    /* Of a split layer group's terms (sim/methods/tensor_parallel.c), for each micro-batch:
+     * what it makes before it goes on, the gradient that it gives back before that goes. */
+    uint32_t *forward_sums, *backward_sums;
+    size_t forward_sum_count, backward_sum_count;
     uint32_t *sums;          /* collectives of its gradients, before the update */
     size_t sum_count;
     uint32_t *ties;          /* collectives of gradients of weights that other parts hold too */
@@ -191,13 +197,16 @@ struct bundle {
 };
 
 /* What ranks do together with an array that each of them has: all gradients or all
- * parameters of a part, or a stretch of them. */
+ * parameters of a part, or a stretch of them; or a value of a micro-batch. */
 enum collective_goal { GOAL_ALL_REDUCE, GOAL_REDUCE_SCATTER, GOAL_ALL_GATHER };
 struct collective_algorithm;
 struct collective {
     const struct collective_algorithm *algorithm;
     enum collective_goal goal;
-    bool parameters;      /* else gradients */
+    bool parameters;      /* else gradients ... */
+    bool activations;     /* ... or a value of a micro-batch ... */
+    bool activation_gradients; /* ... or its gradient */
+    size_t value;         /* such a value's number */
     bool average;         /* divide the sum by the number of ranks */
     bool clear;           /* after a reduce-scatter: zero all but the rank's own piece */
     uint64_t first, count; /* scalars of the array */
@@ -216,6 +225,13 @@ struct plan {
     char name[LAYER_NAME_BYTES];
     const char *kind;
     struct model *model;     /* owned; with the method's heads */
+    /* Where the model is one rank's shard of the experiment's: what of that each rank holds.
+     * NULL: the model is whole. */
+    struct model_slice *slices;
+    size_t slice_count;
+    uint32_t slice_ranks;
+    struct split_group *groups;
+    size_t group_count;
     uint64_t batch;          /* samples of one update, over all replicas of a model */
     uint64_t micro_batch;    /* samples */
     uint64_t micro_batches;  /* of one copy in one step */

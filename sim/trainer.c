@@ -156,6 +156,11 @@ static bool create_part(struct trainer *t, uint32_t index, struct error *error)
     own->network = network_create(&options, error);
     if (own->network == NULL)
         return false;
+    if (plan->slice_count > 0) {
+        if (!trainer_make_whole(t, options.seed, error))
+            return false;
+        trainer_take_slices(t, index);
+    }
     store_weights(t, index, 0);
     size_t parameters;
     network_parameters(own->network, &parameters);
@@ -207,6 +212,8 @@ struct trainer *trainer_create(const struct trainer_options *options, struct err
     bool made = create_evaluation(t, error);
     for (uint32_t i = 0; made && i < t->plan->part_count; i++)
         made = create_part(t, i, error);
+    network_free(t->whole);
+    t->whole = NULL;
     if (!made) {
         trainer_free(t);
         return NULL;
@@ -379,7 +386,7 @@ void trainer_evaluate(struct trainer *t, uint32_t copy, struct evaluation *evalu
     uint64_t samples = t->data->samples[DATASET_TEST], correct = 0, rows = 0;
     double loss = 0;
     for (uint32_t p = c->first_part; p < c->end_part; p++)
-        network_copy_weights(t->evaluation, t->parts[p].network);
+        trainer_give_slices(t, p);
     for (uint64_t first = 0; first < samples; first += t->evaluation_batch) {
         size_t valid = read_test(t, first) * rows_of(model, output);
         network_forward(t->evaluation, 0, 0, 0);

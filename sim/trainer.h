@@ -40,6 +40,8 @@ void trainer_pack(struct trainer *trainer, uint32_t edge, uint64_t micro_batch,
 void trainer_unpack(struct trainer *trainer, uint32_t edge, uint64_t micro_batch,
                     const scalar *message);
 
+/* Before a collective: the micro-batch whose values a part brings to it. */
+void trainer_join(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
 /* A stretch of a rank's array to and from a message. */
 void trainer_pack_piece(struct trainer *trainer, const struct collective *collective,
                         uint32_t rank, uint64_t first, uint64_t count, scalar *message);

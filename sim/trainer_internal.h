@@ -21,6 +21,7 @@ struct trainer_part {
     scalar **versions;
     uint64_t *slot_version;
     uint64_t version; /* of the weights as they are now */
+    size_t joined_slot; /* of the micro-batch in a collective of values */
     double loss_sum;      /* over rows, of the step under way */
     double step_loss;     /* mean, of the step finished last */
 };
@@ -31,6 +32,9 @@ struct trainer {
     const struct dataset_description *data;
     struct trainer_part *parts;
     struct network *evaluation;
+    /* While parts are made: the model that their slices are of, from this seed. */
+    struct network *whole;
+    uint64_t whole_seed;
     size_t evaluation_batch;
     int32_t *evaluation_labels;
     scalar *sample; /* one input, where only the labels are wanted */
@@ -53,6 +57,13 @@ static inline size_t slot_of(const struct trainer *t, uint32_t part, uint64_t mi
 {
     return (size_t)(micro_batch % t->plan->parts[part].slots);
 }
+
+/* trainer_slices.c, where the plan's model is a rank's shard. The weights that a copy of
+ * the whole model starts from, and a part's slices of them; the evaluated network's from
+ * those of the parts. */
+bool trainer_make_whole(struct trainer *trainer, uint64_t seed, struct error *error);
+void trainer_take_slices(struct trainer *trainer, uint32_t part);
+void trainer_give_slices(struct trainer *trainer, uint32_t part);
 
 /* trainer.c: the samples of a part's micro-batch; inputs NULL: only the labels. */
 void trainer_read_samples(struct trainer *trainer, uint32_t part, uint64_t micro_batch,

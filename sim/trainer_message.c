@@ -87,9 +87,19 @@ void trainer_unpack(struct trainer *t, uint32_t edge, uint64_t micro_batch,
         copy_message(t, edge, e->to_part, micro_batch, from, false);
 }
 
+void trainer_join(struct trainer *t, uint32_t part, uint64_t micro_batch)
+{
+    t->parts[part].joined_slot = slot_of(t, part, micro_batch);
+}
+
 static scalar *collective_array(struct trainer *t, const struct collective *c, uint32_t rank)
 {
     struct network *network = t->parts[c->parts[rank]].network;
+    size_t slot = t->parts[c->parts[rank]].joined_slot;
+    if (c->activations)
+        return network_value(network, slot, c->value);
+    if (c->activation_gradients)
+        return network_gradient(network, slot, c->value);
     return c->parameters ? network_parameters(network, NULL)
                          : network_parameter_gradients(network);
 }
@@ -99,8 +109,7 @@ void trainer_pack_piece(struct trainer *t, const struct collective *c, uint32_t 
 {
     /* Rounded in place, so that who sends and who receives hold the same. */
     scalar *own = collective_array(t, c, rank) + first;
-    const struct rounding *format = emulated(
-        t, c->parameters ? t->plan->precision.weights : t->plan->precision.gradients);
+    const struct rounding *format = emulated(t, collective_format(t->plan, c));
     if (format != NULL)
         rounding_nearest(format, own, (size_t)count);
     memcpy(message, own, (size_t)count * sizeof *message);

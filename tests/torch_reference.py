@@ -46,6 +46,13 @@ def linear():
 
 
 @layer
+def bias():
+    for rank in 1, 2:
+        inputs = shape(rank)
+        yield {}, size(), [inputs], [[inputs[-1]]], lambda x, b: x + b
+
+
+@layer
 def relu():
     for rank in 1, 3:
         yield {}, size(), [shape(rank)], [], F.relu

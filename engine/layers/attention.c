@@ -1,36 +1,61 @@
 /* Self-attention of a sequence x [length, width]: one projection to queries, keys and
- * values [length, 3 width], heads side by side, and one of the context back to the width.
- * Weights start normal with standard deviation 1 / sqrt(width), the output's times `gain`.
- * Kept: the input, and in the stash q, k, v [length, 3 width], the probabilities
- * [heads, length, length] and the context [length, width], each for the whole
- * micro-batch. */
+ * values [length, 3 inner], heads side by side, and one of the context back to the width;
+ * the inner width is the width unless it is given. Weights start normal with standard
+ * deviation 1 / sqrt(inputs), the output's times `gain`. Kept: the input, and in the stash
+ * q, k, v [length, 3 inner], the probabilities [heads, length, length] and the context
+ * [length, inner], each for the whole micro-batch. */
 #include "engine/layers/attention_heads.h"
 #include "engine/layers/projection.h"
 
 #include <math.h>
 
-enum { HEADS, CAUSAL, BIAS, GAIN };
+enum { HEADS, CAUSAL, BIAS, GAIN, INNER, OUTPUT_BIAS };
 enum { IN_WEIGHT, OUT_WEIGHT, IN_BIAS, OUT_BIAS };
 
-static void describe_parameters(struct layer *layer, uint64_t width)
+static uint64_t inner_width(const struct layer *layer)
 {
-    double scale = 1 / sqrt((double)width);
+    uint64_t given = layer_size(layer, INNER);
+    return given > 0 ? given : layer->input_shape[0].extent[1];
+}
+
+static void describe_parameters(struct layer *layer, uint64_t width, uint64_t inner)
+{
     layer->tensor[IN_WEIGHT] =
         (struct parameter_tensor){.name = "in_weight",
-                                  .count = layer_multiply(3, layer_multiply(width, width)),
+                                  .count = layer_multiply(3, layer_multiply(inner, width)),
                                   .init = INIT_NORMAL,
-                                  .scale = scale,
+                                  .scale = 1 / sqrt((double)width),
                                   .decays = true};
     layer->tensor[OUT_WEIGHT] =
         (struct parameter_tensor){.name = "out_weight",
-                                  .count = layer_multiply(width, width),
+                                  .count = layer_multiply(width, inner),
                                   .init = INIT_NORMAL,
-                                  .scale = layer->option[GAIN] * scale,
+                                  .scale = layer->option[GAIN] * (1 / sqrt((double)inner)),
                                   .decays = true};
     layer->tensor[IN_BIAS] =
-        (struct parameter_tensor){.name = "in_bias", .count = layer_multiply(3, width)};
+        (struct parameter_tensor){.name = "in_bias", .count = layer_multiply(3, inner)};
     layer->tensor[OUT_BIAS] = (struct parameter_tensor){.name = "out_bias", .count = width};
-    layer->tensor_count = layer->option[BIAS] != 0 ? 4 : 2;
+    layer->tensor_count = 2;
+    if (layer->option[BIAS] != 0)
+        layer->tensor_count = layer->option[OUTPUT_BIAS] != 0 ? 4 : 3;
+}
+
+static void describe_costs(struct layer *layer, uint64_t length, uint64_t width,
+                           uint64_t inner)
+{
+    uint64_t heads = layer_size(layer, HEADS);
+    layer->stash_count = layer_sum(layer_multiply(4, layer_multiply(length, inner)),
+                                   layer_multiply(heads, layer_multiply(length, length)));
+    uint64_t projections = layer_multiply(4, projection_macs(length, width, inner));
+    layer->macs = layer_sum(projections, attention_macs(length, length, inner));
+    layer->backward_weight_flops = layer_sum(
+        projection_flops(length, width, layer_multiply(3, inner), layer->tensor_count > 2),
+        projection_flops(length, inner, width, layer->tensor_count > 3));
+    layer->forward_flops = layer_sum(layer->backward_weight_flops,
+                                     attention_forward_flops(length, length, inner, heads));
+    layer->backward_input_flops =
+        layer_sum(layer_multiply(2, projections),
+                  attention_backward_flops(length, length, inner, heads));
 }
 
 static bool describe(struct layer *layer, struct error *error)
@@ -39,28 +64,15 @@ static bool describe(struct layer *layer, struct error *error)
     if (in->rank != 2)
         return error_set(error, STATUS_BAD_INPUT,
                          "takes a sequence [length, width], not %zu dimensions", in->rank);
-    uint64_t length = in->extent[0], width = in->extent[1],
-             heads = layer_size(layer, HEADS);
-    bool bias = layer->option[BIAS] != 0;
-    if (width % heads != 0)
+    uint64_t heads = layer_size(layer, HEADS), inner = inner_width(layer);
+    if (inner % heads != 0)
         return error_set(error, STATUS_BAD_INPUT, "a width of %llu is not for %llu heads",
-                         (unsigned long long)width, (unsigned long long)heads);
+                         (unsigned long long)inner, (unsigned long long)heads);
     layer->output_shape = *in;
     layer->operation = OPERATION_MATMUL;
-    describe_parameters(layer, width);
     layer->keeps_input[0] = true;
-    layer->stash_count = layer_sum(layer_multiply(4, layer_multiply(length, width)),
-                                   layer_multiply(heads, layer_multiply(length, length)));
-    uint64_t projections = layer_multiply(4, projection_macs(length, width, width));
-    layer->macs = layer_sum(projections, attention_macs(length, length, width));
-    layer->backward_weight_flops =
-        layer_sum(projection_flops(length, width, layer_multiply(3, width), bias),
-                  projection_flops(length, width, width, bias));
-    layer->forward_flops = layer_sum(layer->backward_weight_flops,
-                                     attention_forward_flops(length, length, width, heads));
-    layer->backward_input_flops =
-        layer_sum(layer_multiply(2, projections),
-                  attention_backward_flops(length, length, width, heads));
+    describe_parameters(layer, in->extent[1], inner);
+    describe_costs(layer, in->extent[0], in->extent[1], inner);
     return true;
 }
 
@@ -76,16 +88,17 @@ static struct parts parts_of(const struct layer *layer, const struct layer_call 
 {
     size_t length = (size_t)layer->input_shape[0].extent[0];
     size_t width = (size_t)layer->input_shape[0].extent[1];
+    size_t inner = (size_t)inner_width(layer);
     size_t heads = (size_t)layer_size(layer, HEADS), rows = call->batch * length;
     struct parts parts = {
-        .size = {call->batch, length, length, heads, width, layer->option[CAUSAL] != 0},
-        .in = {rows, width, 3 * width},
-        .out = {rows, width, width},
+        .size = {call->batch, length, length, heads, inner, layer->option[CAUSAL] != 0},
+        .in = {rows, width, 3 * inner},
+        .out = {rows, inner, width},
         .qkv = call->stash,
-        .context = call->stash + 3 * rows * width,
-        .p = call->stash + 4 * rows * width};
-    parts.values = (struct attention_values){parts.qkv, parts.qkv + width,
-                                             parts.qkv + 2 * width, 3 * width, 3 * width};
+        .context = call->stash + 3 * rows * inner,
+        .p = call->stash + 4 * rows * inner};
+    parts.values = (struct attention_values){parts.qkv, parts.qkv + inner,
+                                             parts.qkv + 2 * inner, 3 * inner, 3 * inner};
     return parts;
 }
 
@@ -103,7 +116,7 @@ static void forward(const struct layer *layer, const struct layer_call *call)
 static uint64_t work_count(const struct layer *layer, size_t batch)
 {
     uint64_t length = layer->input_shape[0].extent[0];
-    uint64_t values = layer_multiply(4, shape_count(&layer->input_shape[0]));
+    uint64_t values = layer_multiply(4, layer_multiply(length, inner_width(layer)));
     return layer_sum(layer_multiply(batch, values), layer_multiply(length, length));
 }
 
@@ -139,6 +152,8 @@ const struct layer_kind layer_attention = {
                 {"causal", false, true, 0, 0, 1},
                 {"bias", false, true, 1, 0, 1},
                 {"gain", false, false, 1, 0, 1000},
+                {"inner", false, true, 0, 0, 1 << 30},
+                {"output_bias", false, true, 1, 0, 1},
                 {0}},
     .describe = describe,
     .forward = forward,

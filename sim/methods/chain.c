@@ -196,6 +196,9 @@ bool chain_send_forward(struct plan *plan, struct code *code, uint32_t part,
                         int64_t micro_batch, struct error *error)
 {
     const struct part *p = &plan->parts[part];
+    for (size_t i = 0; i < p->forward_sum_count; i++)
+        if (!code_add(code, OP_COLLECTIVE, part, p->forward_sums[i], micro_batch, error))
+            return false;
     if (p->activation_out != PLAN_NONE &&
         !code_add(code, OP_SEND, part, p->activation_out, micro_batch, error))
         return false;
@@ -243,7 +246,11 @@ bool chain_run_backward(struct plan *plan, struct code *code, enum operation ope
 bool chain_send_backward(struct plan *plan, struct code *code, uint32_t part,
                          int64_t micro_batch, struct error *error)
 {
-    uint32_t edge = plan->parts[part].gradient_to;
+    const struct part *p = &plan->parts[part];
+    uint32_t edge = p->gradient_to;
+    for (size_t i = 0; i < p->backward_sum_count; i++)
+        if (!code_add(code, OP_COLLECTIVE, part, p->backward_sums[i], micro_batch, error))
+            return false;
     return edge == PLAN_NONE || code_add(code, OP_SEND, part, edge, micro_batch, error);
 }
 

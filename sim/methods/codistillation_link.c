@@ -89,6 +89,10 @@ static bool link_checkpoints(const struct codistillation *c, struct plan *plan,
                              struct error *error)
 {
     uint32_t bundle, teacher = 0;
+    if (plan->slice_count > 0)
+        return error_set(error, STATUS_BAD_INPUT,
+                         "an exchange of checkpoints cannot be used with tensor_parallel: a "
+                         "teacher would have to be split too; \"predictions\" can");
     if (!plan_add_bundle(plan, &bundle, error))
         return false;
     for (uint32_t i = 0; i < to.end_part - to.first_part; i++) {
