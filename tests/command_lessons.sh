@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# One test for each way in which tools of this kind lose their users, by its name.
+. tests/shell_checks.sh
+lesson() { echo "lesson $1"; }
+
+# experiment BATCH MICRO_BATCH METHODS [MORE]: an mlp by shape on machine.json
+experiment() {
+    cat >e.json <<END
+{"model": {"preset": "mlp", "input": [64], "depth": 7, "hidden": 64, "classes": 10},
+ "numerics": false, "platform": "machine.json", "batch": $1, "micro_batch": $2, "steps": 2,
+ "methods": [$3]${4:-}}
+END
+}
+# value KEY: of the first method in the JSON on standard output
+value() { grep -m1 -oP "\"$1\":\s*\K[-0-9.e+]+" out; }
+check() { checks=$((checks + 1)); [ "$1" = "$2" ] || fail "$3: $1 is not $2"; }
+close() {
+    checks=$((checks + 1))
+    awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(d < 1e-9 * b && d > -1e-9 * b) }' ||
+        fail "$3: $1 is not $2"
+}
+
+lesson "1: sizes above 2 GB are whole, tiny ones are not zero"
+sed 's/"memory_bytes": 1000000/"memory_bytes": 1e15/' machine.json >large.json
+experiment 1048576 1048576 '{"kind": "local", "stages": [4, 4]}'
+expect 0 compare e.json --json --set platform=large.json --set model.hidden=65536 --set steps=3
+check "$(value bytes_total)" $((3 * 4 * 65536 * 1048576)) "bytes of a large message"
+experiment 8 1 '{"kind": "data_parallel", "replicas": 6}'
+cat >tiny.json <<'END'
+{"model": {"input": [1], "blocks": [{"name": "b", "layers": [{"kind": "linear", "out": 1}]}]},
+ "numerics": false, "platform": "machine.json", "batch": 6, "micro_batch": 1, "steps": 1,
+ "methods": [{"kind": "data_parallel", "replicas": 6}]}
+END
+expect 0 compare tiny.json --json --set fidelity=message
+check "$(value bytes_total)" $((2 * 5 * 2 * 4)) "an all-reduce of two scalars over six ranks"
+
+lesson "2: units are in the keys, and others are refused"
+sed 's/bandwidth_bytes_per_s": 1e7/bandwidth_gbit_per_s": 0.08/' machine.json >units.json
+refuse 2 'bandwidth_bytes_per_s' platform units.json
+experiment 8 8 '{"kind": "local", "stages": [4, 4]}'
+expect 0 run e.json --json -o result
+one=$((8 * 64 * 4))
+taken=$(awk -F, '/^transfer,/ {print; exit}' result/events.csv)
+checks=$((checks + 1))
+[ -n "$taken" ] || fail "no transfer in events.csv: $(head -3 result/events.csv)"
+head -1 result/links.csv | grep -q 'bandwidth_bytes_per_s,bytes' || fail "units in links.csv"
+rm -rf result
+
+lesson "3: a misspelt setting is refused, with the nearest that is known"
+refuse 2 'micro_batch' compare e.json --set micro_bacth=4
+refuse 2 'schedule' compare e.json --set 'methods=[{"kind": "pipeline", "shedule": "gpipe"}]'
+
+lesson "4: a setting without effect says so"
+refuse 2 'no effect' model mlp --cost-only
+refuse 2 'virtual' compare e.json \
+    --set 'methods=[{"kind": "pipeline", "schedule": "gpipe", "virtual": 2}]'
+experiment 8 4 '{"kind": "local", "stages": 2}'
+expect 0 compare e.json --json
+before=$(value time_s)
+experiment 8 4 '{"kind": "local", "stages": 4}'
+expect 0 compare e.json --json
+checks=$((checks + 1))
+[ "$before" != "$(value time_s)" ] || fail "2 and 4 stages take the same time"
+
+lesson "5: two runs of one input are the same"
+expect 0 compare e.json --json -o first
+expect 0 compare e.json --json -o second -j 1
+same first second
+rm -rf first second
+
+lesson "6: nothing is written where nobody asked for it"
+touch before
+expect 0 compare e.json
+checks=$((checks + 1))
+[ -z "$(find . -newer before -type f ! -name out ! -name 'err*')" ] || fail "files appeared"
+
+lesson "7: who waits for whom is said"
+expect 3 run e.json --set 'methods=[{"kind": "pipeline", "stages": 3}]' \
+    --set "platform=$(tr -d '\n' <machine.json | sed 's/}}$/}, "trouble": {"failures": [{"processor": "p1", "at_s": 0}]}}/')"
+grep -q 'processor p1 .*failed' out || fail "no word of who failed: $(cat out)"
+
+lesson "8: progress on a terminal, none elsewhere"
+expect 0 compare e.json --set steps=3
+checks=$((checks + 1))
+[ ! -s err ] || fail "progress without a terminal: $(cat err)"
+if command -v script >/dev/null; then
+    checks=$((checks + 1))
+    script -qec "'$podsim' compare e.json --set steps=3" /dev/null </dev/null >terminal 2>&1
+    grep -q 'simulated' terminal || fail "no progress bar on a terminal"
+fi
+
+lesson "9: any count works, and irregular machines"
+for n in 1 2 3 5 6; do
+    experiment $((n * 4)) 4 "{\"kind\": \"data_parallel\", \"replicas\": $n}, {\"kind\": \"pipeline\", \"stages\": $n}"
+    expect 0 compare e.json --json
+done
+experiment 8 8 '{"kind": "pipeline", "stages": 8}'
+expect 0 compare e.json --set platform=dgx-1 --json
+cat >mixed.json <<'END'
+{"name": "mixed", "processors": [
+  {"name": "a", "count": 2, "kind": "ipu", "peak_flops_per_s": 1e9, "memory_bytes": 1000000,
+   "memory_bandwidth_bytes_per_s": 1e9},
+  {"name": "b", "count": 1, "kind": "roofline", "peak_flops_per_s": 4e9,
+   "memory_bytes": 2000000, "memory_bandwidth_bytes_per_s": 1e9}],
+ "topology": {"kind": "links", "links": [
+  {"from": "a0", "to": "a1", "bandwidth_bytes_per_s": 1e7, "latency_s": 0},
+  {"from": "a1", "to": "b0", "bandwidth_bytes_per_s": 3e6, "latency_s": 1e-3}]}}
+END
+experiment 8 4 '{"kind": "pipeline", "stages": 3}, {"kind": "data_parallel", "replicas": 2}'
+expect 0 compare e.json --set platform=mixed.json --json
+
+lesson "10: pipelines have warm-up, 1F1B and uneven stages"
+for schedule in gpipe 1f1b interleaved zero_bubble grouped pipedream; do
+    experiment 16 4 "{\"kind\": \"pipeline\", \"stages\": 3, \"schedule\": \"$schedule\"}"
+    expect 0 compare e.json --json
+done
+experiment 16 4 '{"kind": "pipeline", "stages": [1, 2, 5]}'
+expect 0 compare e.json --json
+
+lesson "11: capacity is enforced, the peak of every stage told"
+expect 3 run e.json --set 'methods=[{"kind": "local", "stages": [1, 7]}]' --set batch=2048 \
+    --set micro_batch=2048
+grep -q 'lacks' out || fail "no word of what is lacking: $(cat out)"
+
+lesson "12: bytes of every link"
+experiment 8 8 '{"kind": "local", "stages": [4, 4]}'
+expect 0 run e.json -o result
+checks=$((checks + 1))
+grep -q "^p0->p1,.*,$((2 * one)),2," result/links.csv || fail "links.csv: $(grep p0 result/links.csv)"
+rm -rf result
+
+lesson "16: exit statuses mean something, legal zeros are legal"
+for algorithm in ring recursive_doubling halving_doubling halving_doubling_folded tree \
+    hierarchical multi_ring; do
+    experiment 6 1 "{\"kind\": \"data_parallel\", \"replicas\": 6, \"all_reduce\": \"$algorithm\"}"
+    expect 0 compare e.json --json --set fidelity=message
+done
+sed 's/"latency_s": 1e-6/"latency_s": 0/; s/"overhead_s": 1e-6/"overhead_s": 0/; s/"sync_s": 1e-6/"sync_s": 0/' \
+    machine.json >zeros.json
+expect 0 compare e.json --json --set platform=zeros.json
+expect 2 compare e.json --no-such-flag
+finish
