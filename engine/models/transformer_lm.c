@@ -19,7 +19,8 @@ static bool add_layers(struct transformer *t, const struct options *options,
     for (uint64_t i = 0; i < options->depth; i++) {
         snprintf(name, sizeof name, "layer%llu", (unsigned long long)i);
         if (!transformer_begin_block(t, name, error) ||
-            (i == 0 && !transformer_embed(t, false, false, &value, error)) ||
+            (i == 0 && !transformer_embed(t, t->positions == POSITIONS_SINUSOIDAL, false,
+                                          &value, error)) ||
             !transformer_self_attention(t, true, &value, error) ||
             !transformer_feed_forward(t, &value, error))
             return false;
@@ -62,8 +63,8 @@ static struct model *build(const struct json_at *at, struct error *error)
     if (!read(at, &t, &options, error))
         return NULL;
     struct shape input = {1, {options.length}};
-    /* The sum of 2 depth sublayers then starts with the size of one. */
-    t.gain = t.norm_first ? 1 / sqrt(2 * (double)options.depth) : 1;
+    /* Sublayers start small beside what they are added to, the more of them the smaller. */
+    t.gain = t.norm_first ? 0.05 / sqrt(2 * (double)options.depth) : 1;
     t.model = model_create("transformer_lm", &input, t.vocabulary, error);
     return transformer_take(&t, at, t.model != NULL && add_layers(&t, &options, error),
                             error);
