@@ -1,0 +1,196 @@
+/* Steps that repeat are multiplied out: the same time to 1e-9, the same bytes, messages and
+ * memory as simulating all of them, for any number of steps; and where steps are not alike
+ * all are simulated. */
+#include "tests/machine_text.h"
+#include "tests/simulate.h"
+
+#define PIPELINE(name, more)                                                               \
+    "{\"name\": \"" name "\", \"kind\": \"pipeline\", \"stages\": 4" more "}"
+#define COPIES(name, more)                                                                 \
+    "{\"name\": \"" name "\", \"kind\": \"data_parallel\", \"replicas\": 4" more "}"
+
+/* Without a look ahead, a prologue, or exchanges in some steps only. */
+static const char steady[] =
+    "\"backprop\", " PIPELINE("gpipe", ", \"schedule\": \"gpipe\"") ", " PIPELINE(
+        "1f1b",
+        ", \"schedule\": \"1f1b\"") ", "
+                                    "{\"name\": \"uneven\", \"kind\": \"pipeline\", "
+                                    "\"stages\": [1, 3, 1, 1]}, " PIPELINE("grouped", ", "
+                                                                                      "\"sc"
+                                                                                      "hedu"
+                                                                                      "le\""
+                                                                                      ": "
+                                                                                      "\"gr"
+                                                                                      "oupe"
+                                                                                      "d\"") ", " PIPELINE("zero", ", \"schedule\": \"zero_bubble\"") ", " PIPELINE(
+                                        "again",
+                                        ", \"recompute\": \"stage\"") ", "
+                                                                      "{\"name\": \"two "
+                                                                      "each\", \"kind\": "
+                                                                      "\"pipeline\", "
+                                                                      "\"stages\": 2, "
+                                                                      "\"schedule\": "
+                                                                      "\"interleaved\", "
+                                                                      "\"virtual\": 2}, "
+                                                                      "{\"kind\": "
+                                                                      "\"local\", "
+                                                                      "\"stages\": 4}, "
+                                                                      "{\"name\": "
+                                                                      "\"together\", "
+                                                                      "\"kind\": "
+                                                                      "\"local\", "
+                                                                      "\"stages\": 3, "
+                                                                      "\"synchronous\": "
+                                                                      "true}, "
+                                                                      "{\"name\": "
+                                                                      "\"slices\", "
+                                                                      "\"kind\": "
+                                                                      "\"tensor_parallel\","
+                                                                      " \"ranks\": "
+                                                                      "4}, " COPIES("ring", "") ", " COPIES("tree", ", \"all_reduce\": \"tree\"") ", " COPIES("halving", ", \"all_reduce\": \"halving_doubling\"") ", " COPIES(
+                                                                          "doubling",
+                                                                          ", "
+                                                                          "\"all_reduce\": "
+                                                                          "\"recursive_"
+                                                                          "doubling\"") ","
+                                                                                        " " COPIES("buckets",
+                                                                                                   ", \"buckets\": 3") ", " COPIES("shards",
+                                                                                                                                   ", \"shard\": \"optimizer\"");
+
+static const char unsteady[] =
+    "{\"name\": \"ahead\", \"kind\": \"pipeline\", \"stages\": 4, \"schedule\": "
+    "\"pipedream\"}, "
+    "{\"name\": \"every third\", \"kind\": \"codistillation\", \"models\": 4, \"period\": "
+    "3}, "
+    "{\"name\": \"checkpoints\", \"kind\": \"codistillation\", \"models\": 2, "
+    "\"exchange\": "
+    "\"checkpoints\", \"period\": 4}, "
+    "{\"name\": \"average\", \"kind\": \"data_parallel\", \"replicas\": 4, "
+    "\"average_every\": 5}";
+
+/* All sizes divide by four: ranks with uneven pieces may drift apart for very long. */
+static cJSON *run(const char *methods, const char *platform, const char *fidelity,
+                  int steps)
+{
+    struct error error;
+    char text[16384];
+    snprintf(text, sizeof text,
+             "{\"model\": {\"preset\": \"mlp\", \"input\": [48], \"depth\": 5, \"hidden\": "
+             "64, \"classes\": 16}, \"numerics\": false, \"batch\": 16, \"micro_batch\": "
+             "2, \"steps\": %d, "
+             "\"fidelity\": \"%s\", \"platform\": %s, \"methods\": [%s]}",
+             steps, fidelity, platform, methods);
+    struct experiment *e = read_experiment(text, &error);
+    if (e == NULL)
+        printf("\n  %s\n", error.message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+    cJSON *list = simulate_summaries(e, 2);
+    experiment_free(e);
+    return list;
+}
+
+static double number(const cJSON *method, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(method, key)->valuedouble;
+}
+
+static double simulated_steps(const cJSON *method)
+{
+    return number(cJSON_GetObjectItemCaseSensitive(method, "fidelity"), "steps_simulated");
+}
+
+static bool same_member(const cJSON *a, const cJSON *b, const char *key)
+{
+    return cJSON_Compare(cJSON_GetObjectItemCaseSensitive(a, key),
+                         cJSON_GetObjectItemCaseSensitive(b, key), true);
+}
+
+/* In lock step a message may come at the instant at which another is taken: which one is
+ * first is up to the last bit of the clock, and a peak may be a queue's messages apart. */
+static void check_memory(const cJSON *a, const cJSON *b)
+{
+    const cJSON *all = cJSON_GetObjectItemCaseSensitive(a, "memory");
+    const cJSON *others = cJSON_GetObjectItemCaseSensitive(b, "memory");
+    if (strcmp(cJSON_GetObjectItemCaseSensitive(a, "name")->valuestring, "grouped") != 0) {
+        CU_ASSERT(cJSON_Compare(all, others, true));
+        return;
+    }
+    enum { QUEUES_BYTES = 4 * 2 * 2 * 64 * 4 }; /* queues x messages x samples x fp32s */
+    for (int i = 0; i < cJSON_GetArraySize(all); i++)
+        CU_ASSERT(fabs(number(cJSON_GetArrayItem(all, i), "peak_bytes") -
+                       number(cJSON_GetArrayItem(others, i), "peak_bytes")) <=
+                  QUEUES_BYTES);
+}
+
+/* Most steps that any method simulated, and how many methods simulated them all. */
+struct seen {
+    double most, all;
+};
+
+static struct seen check_same(const char *methods, const char *platform, int steps)
+{
+    cJSON *quick = run(methods, platform, "auto", steps);
+    cJSON *full = run(methods, platform, "message", steps);
+    struct seen seen = {0, 0};
+    CU_ASSERT_EQUAL(cJSON_GetArraySize(quick), cJSON_GetArraySize(full));
+    for (int i = 0; i < cJSON_GetArraySize(full); i++) {
+        const cJSON *a = cJSON_GetArrayItem(quick, i), *b = cJSON_GetArrayItem(full, i);
+        unsigned failures = CU_get_number_of_failures();
+        CHECK_CLOSE(number(a, "time_s"), number(b, "time_s"), 1e-9);
+        CU_ASSERT(number(a, "bytes_total") == number(b, "bytes_total"));
+        CU_ASSERT(number(a, "messages") == number(b, "messages"));
+        CU_ASSERT(same_member(a, b, "edges"));
+        check_memory(a, b);
+        CHECK_CLOSE(number(a, "busy_fraction"), number(b, "busy_fraction"), 1e-6);
+        CU_ASSERT_EQUAL(simulated_steps(b), steps);
+        seen.most = fmax(seen.most, simulated_steps(a));
+        seen.all += simulated_steps(a) == steps;
+        if (CU_get_number_of_failures() > failures)
+            printf("\n  %s, %d steps, %g simulated, on %.40s\n",
+                   cJSON_GetObjectItemCaseSensitive(a, "name")->valuestring, steps,
+                   simulated_steps(a), platform);
+    }
+    cJSON_Delete(quick);
+    cJSON_Delete(full);
+    return seen;
+}
+
+static const char *machine(const char *topology, bool overlap)
+{
+    return roofline_machine(4, topology, overlap, 1 << 30, (struct text_link){3e8, 2e-7});
+}
+
+static void thousand(void)
+{
+    struct seen full = check_same(steady, machine("full", true), 1000);
+    struct seen ring = check_same(steady, machine("ring", true), 200);
+    struct seen synchronous = check_same(steady, machine("full", false), 200);
+    printf(" (at most %g, %g and %g steps simulated) ", full.most, ring.most,
+           synchronous.most);
+    CU_ASSERT(full.most <= 20 && ring.most <= 20 && synchronous.most <= 20);
+}
+
+/* Also just before, at and after the step in which it is seen to repeat. */
+static void few(void)
+{
+    for (int steps = 1; steps <= 12; steps++) {
+        check_same(steady, machine("ring", true), steps);
+        check_same(steady, machine("full", false), steps);
+    }
+}
+
+static void not_alike(void)
+{
+    for (int steps = 1; steps <= 41; steps += 8) {
+        struct seen seen = check_same(unsteady, machine("full", true), steps);
+        CU_ASSERT_EQUAL(seen.all, 4);
+    }
+}
+
+static const struct check checks[] = {
+    {"up to 1,000 steps of every steady method", thousand},
+    {"1 to 12 steps", few},
+    {"steps that are not alike are all simulated", not_alike},
+};
+
+CHECK_MAIN("steady states", checks)
