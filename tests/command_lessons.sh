@@ -40,9 +40,10 @@ refuse 2 'bandwidth_bytes_per_s' platform units.json
 experiment 8 8 '{"kind": "local", "stages": [4, 4]}'
 expect 0 run e.json --json -o result
 one=$((8 * 64 * 4))
-taken=$(awk -F, '/^transfer,/ {print; exit}' result/events.csv)
-checks=$((checks + 1))
-[ -n "$taken" ] || fail "no transfer in events.csv: $(head -3 result/events.csv)"
+# 2,048 bytes at 1e7 bytes/s and 2 us: neither bits, nor binary prefixes, nor elements.
+taken=$(awk -F, '/^transfer,/ {printf "%.9e", $12 - $11; exit}' result/events.csv)
+head -1 result/events.csv | cut -d, -f11,12 | grep -qx 'start_s,end_s' || fail "columns"
+close "$taken" "$(awk -v b=$one 'BEGIN { printf "%.12e", b / 1e7 + 2e-6 }')" "seconds of a message"
 head -1 result/links.csv | grep -q 'bandwidth_bytes_per_s,bytes' || fail "units in links.csv"
 rm -rf result
 
@@ -75,11 +76,15 @@ checks=$((checks + 1))
 [ -z "$(find . -newer before -type f ! -name out ! -name 'err*')" ] || fail "files appeared"
 
 lesson "7: who waits for whom is said"
+experiment 20 4 '{"kind": "pipeline", "schedule": "interleaved", "stages": 2, "queue_capacity": 1}'
+refuse 2 'the programs cannot finish: processor 0' run e.json
+grep -q 'send .*waits, and processor 1: instruction .* waits' err || fail "who waits: $(cat err)"
 expect 3 run e.json --set 'methods=[{"kind": "pipeline", "stages": 3}]' \
     --set "platform=$(tr -d '\n' <machine.json | sed 's/}}$/}, "trouble": {"failures": [{"processor": "p1", "at_s": 0}]}}/')"
 grep -q 'processor p1 .*failed' out || fail "no word of who failed: $(cat out)"
 
 lesson "8: progress on a terminal, none elsewhere"
+experiment 8 4 '{"kind": "local", "stages": 4}'
 expect 0 compare e.json --set steps=3
 checks=$((checks + 1))
 [ ! -s err ] || fail "progress without a terminal: $(cat err)"
@@ -89,10 +94,23 @@ if command -v script >/dev/null; then
     grep -q 'simulated' terminal || fail "no progress bar on a terminal"
 fi
 
+# What is known so far is there when a long run is broken off.
+experiment 64 2 '{"kind": "pipeline", "stages": 4}' ', "fidelity": "message", "trace_steps": 0'
+"$podsim" run e.json --set steps=10000000 -o result >out 2>err &
+for _ in $(seq 100); do
+    sleep 0.1
+    [ "$(head -c 100000 result/events.csv 2>/dev/null | wc -c)" = 100000 ] && break
+done
+kill $! && wait $! 2>/dev/null
+checks=$((checks + 1))
+grep -q '^transfer,activations,' result/events.csv || fail "nothing of a run broken off"
+rm -rf result
+
 lesson "9: any count works, and irregular machines"
-for n in 1 2 3 5 6; do
-    experiment $((n * 4)) 4 "{\"kind\": \"data_parallel\", \"replicas\": $n}, {\"kind\": \"pipeline\", \"stages\": $n}"
-    expect 0 compare e.json --json
+sed 's/"count": 6/"count": 7/' machine.json >seven.json
+for n in 1 2 3 5 7; do
+    experiment $((n * 4)) 4 "{\"kind\": \"data_parallel\", \"replicas\": $n}, {\"kind\": \"pipeline\", \"stages\": $n}, {\"kind\": \"codistillation\", \"models\": $n}"
+    expect 0 compare e.json --json --set platform=seven.json
 done
 experiment 8 8 '{"kind": "pipeline", "stages": 8}'
 expect 0 compare e.json --set platform=dgx-1 --json
@@ -114,13 +132,27 @@ for schedule in gpipe 1f1b interleaved zero_bubble grouped pipedream; do
     experiment 16 4 "{\"kind\": \"pipeline\", \"stages\": 3, \"schedule\": \"$schedule\"}"
     expect 0 compare e.json --json
 done
-experiment 16 4 '{"kind": "pipeline", "stages": [1, 2, 5]}'
-expect 0 compare e.json --json
+# In a step of equal stages: four micro-batches and two to warm up, forward and backward.
+cat >table.json <<'END'
+{"name": "table", "processors": {"name": "p", "count": 6, "kind": "table", "overlap": true,
+ "memory_bytes": 1e12, "kinds": {"linear": {"forward": 1, "backward": 2}, "relu": {"forward": 1e-30,
+ "backward": 1e-30}, "loss": {"loss": 1e-30}, "update": {"update": 1e-30}}},
+ "topology": {"kind": "ring", "link": {"bandwidth_bytes_per_s": "infinite", "latency_s": 0}}}
+END
+experiment 16 4 '{"kind": "pipeline", "stages": [2, 2, 2]}'
+expect 0 compare e.json --json --set platform=table.json --set model.depth=5
+close "$(value time_per_step_s)" 36 "a step of three equal stages"
+experiment 16 4 '{"kind": "pipeline", "stages": [1, 1, 4]}'
+expect 0 compare e.json --json --set platform=table.json --set model.depth=5
+close "$(value time_per_step_s)" 54 "a step of uneven stages" # 2 + 4 x 12 + 2 x 2
 
 lesson "11: capacity is enforced, the peak of every stage told"
 expect 3 run e.json --set 'methods=[{"kind": "local", "stages": [1, 7]}]' --set batch=2048 \
     --set micro_batch=2048
 grep -q 'lacks' out || fail "no word of what is lacking: $(cat out)"
+experiment 8 8 '{"kind": "pipeline", "stages": [1, 2, 5]}'
+expect 0 compare e.json --json
+check "$(grep -c '"peak_bytes"' out)" 3 "peaks of the stages"
 
 lesson "12: bytes of every link"
 experiment 8 8 '{"kind": "local", "stages": [4, 4]}'
