@@ -149,7 +149,8 @@ void child_run(const struct experiment *experiment, size_t method,
                       .plan = experiment->plans[method],
                       .method = method,
                       .pipe = pipe};
-    openblas_set_num_threads(1); /* the same bits on any machine */
+    if (experiment->numerics)
+        openblas_set_num_threads(1); /* the same bits on any machine */
     char *text = prepare(&c, dataset, trace_directory, &error) ? simulate(&c, &error) : NULL;
     clean_up(&c);
     if (text != NULL) {

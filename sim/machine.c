@@ -321,8 +321,9 @@ static void put(const struct wire *wire, uint64_t bytes)
         sg_actor_yield();
     for (uint64_t left = bytes, piece; left > 0; left -= piece) {
         piece = left < LONG_MAX ? left : LONG_MAX; /* SimGrid counts in long */
-        sg_comm_wait(sg_mailbox_put_async(wire->mailbox, wire->inbox, (long)piece));
-        sg_mailbox_get(wire->mailbox);
+        sg_comm_t sent = sg_mailbox_put_async(wire->mailbox, wire->inbox, (long)piece);
+        sg_mailbox_get(wire->mailbox); /* returns when it has arrived */
+        sg_comm_unref(sent);
     }
 }
 

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -47,6 +48,10 @@ struct bench {
     double cheapest_event_s, dearest_event_s;
 };
 
+struct cost {
+    double wall_s, cpu_s;
+};
+
 static double now_s(void)
 {
     struct timespec t;
@@ -67,14 +72,32 @@ static double median(double *values, int count)
                           : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
+/* Each of the two by itself. */
+static struct cost medians(const struct cost *costs, int count)
+{
+    double wall_s[ROUNDS], cpu_s[ROUNDS];
+    for (int i = 0; i < count; i++) {
+        wall_s[i] = costs[i].wall_s;
+        cpu_s[i] = costs[i].cpu_s;
+    }
+    return (struct cost){median(wall_s, count), median(cpu_s, count)};
+}
+
 static void path_of(const struct bench *b, const char *name, char path[PATH_BYTES])
 {
     if (snprintf(path, PATH_BYTES, "%s/%s", b->directory, name) >= PATH_BYTES)
         exit(STATUS_HOST);
 }
 
-/* Wall time of a command whose standard output goes to a file; negative: it failed. */
-static double timed(const struct bench *b, char *const *arguments, const char *output)
+static double seconds_of(struct timeval t)
+{
+    return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
+}
+
+/* Wall time of a command whose standard output goes to a file, and the processor time of
+ * all its processes. False: it failed. */
+static bool run_timed(const struct bench *b, char *const *arguments, const char *output,
+                      struct cost *cost)
 {
     char path[PATH_BYTES];
     int status = -1;
@@ -87,30 +110,33 @@ static double timed(const struct bench *b, char *const *arguments, const char *o
         execv(arguments[0], arguments);
         _exit(127);
     }
-    waitpid(child, &status, 0);
-    if (status == 0)
-        return now_s() - start_s;
-    fprintf(stderr, "bench-scale: %s failed\n", arguments[0]);
-    return -1;
+    struct rusage usage;
+    wait4(child, &status, 0, &usage);
+    cost->wall_s = now_s() - start_s;
+    cost->cpu_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+    if (status != 0)
+        fprintf(stderr, "bench-scale: %s failed\n", arguments[0]);
+    return status == 0;
 }
 
-static double run_podsim(const struct bench *b, const struct scale *s, const char *file)
+static bool run_podsim(const struct bench *b, const struct scale *s, const char *file,
+                       struct cost *cost)
 {
     char fidelity[64];
     snprintf(fidelity, sizeof fidelity, "fidelity=%s", s->fidelity);
     char *const arguments[] = {
         (char *)b->podsim, (char *)"run",   (char *)file, (char *)"--quiet",
         (char *)"--json",  (char *)"--set", fidelity,     NULL};
-    return timed(b, arguments, "podsim.json");
+    return run_timed(b, arguments, "podsim.json", cost);
 }
 
-static double run_bare(const struct bench *b)
+static bool run_bare(const struct bench *b, struct cost *cost)
 {
     char platform[PATH_BYTES], program[PATH_BYTES];
     path_of(b, "platform.xml", platform);
     path_of(b, "program", program);
     char *const arguments[] = {(char *)b->bare, platform, program, NULL};
-    return timed(b, arguments, "bare.txt");
+    return run_timed(b, arguments, "bare.txt", cost);
 }
 
 static char *read_text(const struct bench *b, const char *name)
@@ -175,19 +201,17 @@ static bool prepare(const struct bench *b, const char *file, struct bare_counts 
 static bool message_row(struct bench *b, const struct scale *s, const char *file,
                         uint64_t events)
 {
-    double podsim_s[ROUNDS], bare_s[ROUNDS];
-    for (int i = 0; i < s->rounds; i++) {
-        podsim_s[i] = run_podsim(b, s, file);
-        bare_s[i] = run_bare(b);
-        if (podsim_s[i] < 0 || bare_s[i] < 0)
+    struct cost podsim[ROUNDS], bare[ROUNDS];
+    for (int i = 0; i < s->rounds; i++)
+        if (!run_podsim(b, s, file, &podsim[i]) || !run_bare(b, &bare[i]))
             return false;
-    }
-    double ours_s = median(podsim_s, s->rounds), theirs_s = median(bare_s, s->rounds);
-    double event_s = ours_s / (double)events;
-    printf("%-22s %-8s %9llu %9.3f %9.3f %6.2f %9.2f %14.6g %14.6g\n", s->name, s->fidelity,
-           (unsigned long long)events, ours_s, theirs_s, ours_s / theirs_s, 1e6 * event_s,
+    struct cost ours = medians(podsim, s->rounds), theirs = medians(bare, s->rounds);
+    double event_s = ours.wall_s / (double)events;
+    printf("%-22s %-8s %9llu %8.3f %8.3f %6.2f %6.2f %9.2f %12.6g %12.6g\n", s->name,
+           s->fidelity, (unsigned long long)events, ours.wall_s, theirs.wall_s,
+           ours.wall_s / theirs.wall_s, ours.cpu_s / theirs.cpu_s, 1e6 * event_s,
            podsim_simulated_s(b), bare_simulated_s(b));
-    b->worst_ratio = fmax(b->worst_ratio, ours_s / theirs_s);
+    b->worst_ratio = fmax(b->worst_ratio, ours.wall_s / theirs.wall_s);
     if (s->flat) {
         b->cheapest_event_s = fmin(b->cheapest_event_s, event_s);
         b->dearest_event_s = fmax(b->dearest_event_s, event_s);
@@ -198,14 +222,14 @@ static bool message_row(struct bench *b, const struct scale *s, const char *file
 static bool auto_row(struct bench *b, const struct scale *s, const char *file,
                      uint64_t events)
 {
-    double podsim_s[ROUNDS];
+    struct cost podsim[ROUNDS];
     for (int i = 0; i < s->rounds; i++)
-        if ((podsim_s[i] = run_podsim(b, s, file)) < 0)
+        if (!run_podsim(b, s, file, &podsim[i]))
             return false;
-    double ours_s = median(podsim_s, s->rounds);
-    printf("%-22s %-8s %9llu %9.3f %9s %6s %9.2f %14.6g %14s\n", s->name, s->fidelity,
-           (unsigned long long)events, ours_s, "-", "-", 1e6 * ours_s / (double)events,
-           podsim_simulated_s(b), "-");
+    struct cost ours = medians(podsim, s->rounds);
+    printf("%-22s %-8s %9llu %8.3f %8s %6s %6s %9.2f %12.6g\n", s->name, s->fidelity,
+           (unsigned long long)events, ours.wall_s, "-", "-", "-",
+           1e6 * ours.wall_s / (double)events, podsim_simulated_s(b));
     return true;
 }
 
@@ -259,8 +283,9 @@ int main(int argc, char **argv)
              temporary == NULL ? "/tmp" : temporary);
     if (mkdtemp(b.directory) == NULL)
         return STATUS_HOST;
-    printf("%-22s %-8s %9s %9s %9s %6s %9s %14s %14s\n", "experiment", "fidelity", "events",
-           "podsim s", "bare s", "ratio", "us/event", "simulated s", "bare's");
+    printf("%-22s %-8s %9s %8s %8s %6s %6s %9s %12s %12s\n", "experiment", "fidelity",
+           "events", "podsim s", "bare s", "ratio", "of CPU", "us/event", "simulated s",
+           "bare's");
     bool good = true;
     for (size_t i = 0; good && i < SCALES; i++)
         if (wanted(&scales[i], argc - 3, argv + 3))
