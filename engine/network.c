@@ -206,12 +206,12 @@ static void fill_call(struct network *network, size_t slot, size_t index,
     call->prepared = network->prepared[index - network->options.first_layer];
 }
 
-static void run_forward(struct network *network, size_t slot, uint64_t step,
-                        uint64_t first_sample, bool again)
+void network_forward_layers(struct network *network, size_t slot, uint64_t step,
+                            uint64_t first_sample, size_t first, size_t end, bool again)
 {
-    size_t first = network->options.first_layer;
+    assert(!again || network->options.training);
     network->keys[slot] = (struct slot_key){step, first_sample};
-    for (size_t i = first; i < network->options.end_layer; i++) {
+    for (size_t i = first; i < end; i++) {
         const struct layer *layer = layer_at(network, i);
         struct layer_call call;
         fill_call(network, slot, i, &call);
@@ -219,7 +219,8 @@ static void run_forward(struct network *network, size_t slot, uint64_t step,
             call.input[k] = network_value(network, slot, layer->input[k]);
         call.output = network_value(network, slot, i + 1);
         if (layer->state_count > 0 && !again)
-            call.state = network->state + network->layout.layers[i - first].state_offset;
+            call.state = network->state +
+                         network->layout.layers[i - network->options.first_layer].state_offset;
         layer->kind->forward(layer, &call);
         if (network->options.activations != NULL)
             rounding_nearest(network->options.activations, call.output,
@@ -231,14 +232,15 @@ static void run_forward(struct network *network, size_t slot, uint64_t step,
 void network_forward(struct network *network, size_t slot, uint64_t step,
                      uint64_t first_sample)
 {
-    run_forward(network, slot, step, first_sample, false);
+    network_forward_layers(network, slot, step, first_sample, network->options.first_layer,
+                           network->options.end_layer, false);
 }
 
 void network_recompute(struct network *network, size_t slot, uint64_t step,
                        uint64_t first_sample)
 {
-    assert(network->options.training);
-    run_forward(network, slot, step, first_sample, true);
+    network_forward_layers(network, slot, step, first_sample, network->options.first_layer,
+                           network->options.end_layer, true);
 }
 
 static void mark_seeds(struct network *network, const size_t *seeds, size_t seed_count)
@@ -284,21 +286,36 @@ static bool fill_backward(struct network *network, size_t slot, size_t index,
     return any;
 }
 
-void network_backward(struct network *network, size_t slot, enum backward_pass pass,
-                      const size_t *seeds, size_t seed_count)
+static void clear_unreached(struct network *network, size_t slot)
+{
+    for (size_t v = 0; v <= network->options.first_layer; v++)
+        if (network->layout.values[v].has_gradient && !network->reached[v])
+            memset(network_gradient(network, slot, v), 0,
+                   network->layout.values[v].count * sizeof(scalar));
+}
+
+void network_backward_layers(struct network *network, size_t slot, enum backward_pass pass,
+                             const size_t *seeds, size_t seed_count, size_t first,
+                             size_t end)
 {
     const struct network_options *options = &network->options;
     assert(options->training && (pass == BACKWARD_ALL || options->split_backward));
-    mark_seeds(network, seeds, seed_count);
-    for (size_t i = options->end_layer; i-- > options->first_layer;) {
+    if (end == options->end_layer)
+        mark_seeds(network, seeds, seed_count);
+    for (size_t i = end; i-- > first;) {
         struct layer_call call;
         if (network->reached[i + 1] && fill_backward(network, slot, i, pass, &call))
             layer_at(network, i)->kind->backward(layer_at(network, i), &call);
     }
-    for (size_t v = 0; v <= options->first_layer && pass != BACKWARD_WEIGHT; v++)
-        if (network->layout.values[v].has_gradient && !network->reached[v])
-            memset(network_gradient(network, slot, v), 0,
-                   network->layout.values[v].count * sizeof(scalar));
+    if (first == options->first_layer && pass != BACKWARD_WEIGHT)
+        clear_unreached(network, slot);
+}
+
+void network_backward(struct network *network, size_t slot, enum backward_pass pass,
+                      const size_t *seeds, size_t seed_count)
+{
+    network_backward_layers(network, slot, pass, seeds, seed_count,
+                            network->options.first_layer, network->options.end_layer);
 }
 
 scalar *network_parameters(struct network *network, size_t *count)

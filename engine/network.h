@@ -16,6 +16,8 @@ struct network_options {
     bool input_gradient;  /* gradients of the values that cross in are wanted */
     bool training;        /* false: forward only, no gradients, no stash */
     bool split_backward;  /* BACKWARD_INPUT and BACKWARD_WEIGHT will be called apart */
+    bool block_inputs;    /* what a block hands to later ones stays, so that each of them
+                           * can be recomputed alone */
     uint64_t seed;        /* initial weights and dropout */
     const struct rounding *activations; /* every output is rounded to it; NULL: none */
 };
@@ -43,6 +45,10 @@ void network_forward(struct network *network, size_t slot, uint64_t step,
  * running statistics. */
 void network_recompute(struct network *network, size_t slot, uint64_t step,
                        uint64_t first_sample);
+/* The same for layers [first, end) of the run alone; what comes before them has been done.
+ * again: recomputation. */
+void network_forward_layers(struct network *network, size_t slot, uint64_t step,
+                            uint64_t first_sample, size_t first, size_t end, bool again);
 /* Parameter gradients are added to network_parameter_gradients(). seeds: values whose
  * gradient the caller has filled; they must cross out of the run or be used by no layer
  * of it. Layers that no seed reaches are left out, and crossing-in values that none
@@ -50,6 +56,12 @@ void network_recompute(struct network *network, size_t slot, uint64_t step,
  * with the same seeds. */
 void network_backward(struct network *network, size_t slot, enum backward_pass pass,
                       const size_t *seeds, size_t seed_count);
+/* The same in pieces [first, end) from the run's last layers to its first ones, each with
+ * the same seeds. Between two, the gradient of a value that the first piece has computed
+ * may be read and changed before its layer's turn. */
+void network_backward_layers(struct network *network, size_t slot, enum backward_pass pass,
+                             const size_t *seeds, size_t seed_count, size_t first,
+                             size_t end);
 
 /* All parameters of the run, one array, tensor after tensor in layer order; tied layers
  * whose owner is in the run add nothing, those whose owner is outside hold a copy of

@@ -40,6 +40,18 @@ static bool stays(const struct model *model, size_t end, size_t value)
     return until == 0 || until > end;
 }
 
+/* A later block of the run starts from the value, which a block of it makes. */
+static bool goes_on(const struct network_options *options, size_t value)
+{
+    const struct model *model = options->model;
+    for (size_t b = 0; options->block_inputs && b < model->block_count; b++) {
+        size_t until = model_used_until(model, value);
+        if (value > model->blocks[b].first_layer && value <= model->blocks[b].end_layer)
+            return until != SIZE_MAX && until > model->blocks[b].end_layer;
+    }
+    return false;
+}
+
 static bool place_values(const struct network_options *options,
                          struct network_layout *layout, struct error *error)
 {
@@ -56,6 +68,7 @@ static bool place_values(const struct network_options *options,
             return too_large(value_name(model, v), error);
         place->count = (size_t)count;
         bool own = options->training && (place->crosses_in || stays(model, end, v) ||
+                                         goes_on(options, v) ||
                                          model_keeps(model, first, end, v));
         place->area = own ? PLACE_SLOT : PLACE_SHARED;
         place->offset =

@@ -126,6 +126,7 @@ static bool list_blocks(const struct plan *plan, const struct part *part,
         struct block_state *own = &state->blocks[state->block_count++];
         own->first_layer = block->first_layer;
         own->end_layer = block->end_layer;
+        own->last = block->end_layer == part->end_layer;
         if (!plan_block_stash(plan, part, b, &own->stash_bytes, error))
             return false;
     }

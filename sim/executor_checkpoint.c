@@ -16,8 +16,10 @@ bool bundles_create(struct executor *x, struct error *error)
 
 void bundles_free(struct executor *x)
 {
-    for (size_t i = 0; x->bundles != NULL && i < x->plan->bundle_count; i++)
+    for (size_t i = 0; x->bundles != NULL && i < x->plan->bundle_count; i++) {
         free(x->bundles[i].goes);
+        free(x->bundles[i].taken);
+    }
     free(x->bundles);
 }
 
@@ -72,6 +74,25 @@ static uint64_t newest_whole(const struct executor *x, uint32_t bundle_index)
     return newest;
 }
 
+/* All ranks of a teacher compute with the same checkpoint: the first to come to a step
+ * decides. */
+static uint64_t choose(struct walker *w, uint32_t bundle)
+{
+    struct executor *x = w->executor;
+    struct bundle_state *state = &x->bundles[bundle];
+    uint64_t newest = newest_whole(x, bundle);
+    if (x->plan->slice_ranks <= 1)
+        return newest;
+    if (!checked_grow((void **)&state->taken, &state->taken_capacity, (size_t)w->step + 1,
+                      sizeof *state->taken)) {
+        executor_fail(x, STATUS_HOST, "no memory left for the list of checkpoints");
+        return newest;
+    }
+    while (state->taken_count <= w->step)
+        state->taken[state->taken_count++] = newest;
+    return state->taken[w->step];
+}
+
 void execute_poll(struct walker *w, const struct instruction *i)
 {
     struct executor *x = w->executor;
@@ -79,7 +100,7 @@ void execute_poll(struct walker *w, const struct instruction *i)
     struct edge_state *state = &x->edges[i->target];
     struct part_state *part = &x->parts[i->part];
     bool decides = x->plan->parts[i->part].activation_in == PLAN_NONE;
-    uint64_t wanted = decides ? newest_whole(x, edge->bundle) : part->asked;
+    uint64_t wanted = decides ? choose(w, edge->bundle) : part->asked;
     while (state->received < wanted) {
         uint64_t number = state->received;
         if (x->training && number + 1 == wanted)

@@ -39,14 +39,34 @@ static void compute(struct walker *w, const struct instruction *instruction,
     }
 }
 
-/* The charges of a run of layers. They stand in the pass's order. */
-static struct charges piece_of(const struct charges *all, size_t first_layer,
-                               size_t end_layer)
+/* The layers of the part that an instruction is about. */
+struct layers {
+    size_t first, end;
+    bool has_first, has_last; /* layer of the part */
+};
+
+static struct layers layers_of(const struct walker *w, const struct instruction *i)
+{
+    const struct part *part = &w->executor->plan->parts[i->part];
+    bool whole = i->end_layer == 0;
+    struct layers layers = {.first = whole ? part->first_layer : i->first_layer,
+                            .end = whole ? part->end_layer : i->end_layer};
+    layers.has_first = layers.first == part->first_layer;
+    layers.has_last = layers.end == part->end_layer;
+    return layers;
+}
+
+/* The charges of a run of layers. They stand in the pass's order; what belongs to no layer
+ * comes at the pass's end. */
+static struct charges charges_of(const struct charges *all, const struct layers *layers,
+                                 bool ends)
 {
     struct charges piece = {0};
+    if (layers->has_first && layers->has_last)
+        return *all;
     for (size_t k = 0; k < all->count; k++) {
         uint32_t layer = all->items[k].layer;
-        if (layer < first_layer || layer >= end_layer)
+        if (layer == EVENT_NONE ? !ends : layer < layers->first || layer >= layers->end)
             continue;
         if (piece.count++ == 0)
             piece.items = &all->items[k];
@@ -71,77 +91,59 @@ static void free_stash(struct walker *w, uint64_t bytes)
     executor_release(w->executor, w->processor, MEMORY_STASH, bytes);
 }
 
-static void run_forward(struct walker *w, const struct instruction *i,
-                        const struct charges *charges)
+static void run_forward(struct walker *w, const struct instruction *i, enum pass pass,
+                        const struct layers *layers)
 {
     struct executor *x = w->executor;
+    struct charges piece =
+        charges_of(&x->parts[i->part].passes[pass], layers, layers->has_last);
     if (x->training)
         trainer_forward(x->execution->trainer, i->part, run_micro_batch(w, i),
-                        i->operation == OP_RECOMPUTE);
-    compute(w, i, i->operation, charges);
+                        layers->first, layers->end, i->operation == OP_RECOMPUTE);
+    compute(w, i, i->operation, &piece);
 }
 
 static void forward(struct walker *w, const struct instruction *i)
 {
-    const struct part_state *state = &w->executor->parts[i->part];
-    const struct part_memory *memory = &state->memory;
+    const struct part_memory *memory = &w->executor->parts[i->part].memory;
+    const struct layers layers = layers_of(w, i);
     enum recompute recompute = w->executor->plan->parts[i->part].recompute;
     if (executor_idle(w->executor, i->part))
         return;
-    if (recompute == RECOMPUTE_NONE)
+    if (layers.has_first && recompute == RECOMPUTE_NONE)
         take_stash(w, kept_bytes(memory));
-    else if (recompute == RECOMPUTE_BLOCKS)
+    else if (layers.has_first && recompute == RECOMPUTE_BLOCKS)
         take_stash(w, memory->block_inputs_bytes);
-    run_forward(w, i, &state->passes[PASS_FORWARD]);
-    if (recompute == RECOMPUTE_NONE)
+    run_forward(w, i, PASS_FORWARD, &layers);
+    if (layers.has_last && recompute == RECOMPUTE_NONE)
         free_stash(w, memory->input_bytes - memory->kept_input_bytes);
 }
 
-static struct charges recompute_block(struct walker *w, const struct part_state *state,
-                                      const struct block_state *block)
+/* The block that begins with a layer; NULL: none does, or the part does not go back block
+ * by block. */
+static const struct block_state *block_from(const struct part_state *state, size_t layer)
 {
-    take_stash(w, block->stash_bytes);
-    return piece_of(&state->passes[PASS_RECOMPUTE], block->first_layer, block->end_layer);
+    for (size_t b = 0; b < state->block_count; b++)
+        if (state->blocks[b].first_layer == layer)
+            return &state->blocks[b];
+    return NULL;
 }
 
 static void recompute(struct walker *w, const struct instruction *i)
 {
     const struct part_state *state = &w->executor->parts[i->part];
     const struct part_memory *memory = &state->memory;
-    if (state->block_count > 0) {
-        struct charges last =
-            recompute_block(w, state, &state->blocks[state->block_count - 1]);
+    const struct layers layers = layers_of(w, i);
+    const struct block_state *block = block_from(state, layers.first);
+    if (block != NULL)
+        take_stash(w, block->stash_bytes);
+    if (block != NULL && block->last)
         take_stash(w, memory->logits_bytes);
-        run_forward(w, i, &last);
-        return;
-    }
-    take_stash(w, kept_bytes(memory));
-    run_forward(w, i, &state->passes[PASS_RECOMPUTE]);
-    free_stash(w, memory->input_bytes - memory->kept_input_bytes);
-}
-
-/* Layers [first, end) backward, each block after it has run forward again; the last block
- * has done so already. The numbers were made with the last block's. */
-static void backward_blocks(struct walker *w, const struct instruction *i, size_t first,
-                            size_t end)
-{
-    const struct part_state *state = &w->executor->parts[i->part];
-    for (size_t b = state->block_count; b-- > 0;) {
-        const struct block_state *block = &state->blocks[b];
-        if (block->end_layer <= first || block->first_layer >= end)
-            continue;
-        if (b + 1 < state->block_count && block->end_layer <= end) {
-            struct charges again = recompute_block(w, state, block);
-            compute(w, i, OP_RECOMPUTE, &again);
-        }
-        struct charges piece =
-            piece_of(&state->passes[PASS_BACKWARD],
-                     block->first_layer > first ? block->first_layer : first,
-                     block->end_layer < end ? block->end_layer : end);
-        compute(w, i, OP_BACKWARD, &piece);
-        if (block->first_layer >= first)
-            free_stash(w, block->stash_bytes);
-    }
+    if (state->block_count == 0 && layers.has_first)
+        take_stash(w, kept_bytes(memory));
+    run_forward(w, i, PASS_RECOMPUTE, &layers);
+    if (state->block_count == 0 && layers.has_last)
+        free_stash(w, memory->input_bytes - memory->kept_input_bytes);
 }
 
 /* Bytes that are free after the last backward of a micro-batch. */
@@ -153,8 +155,6 @@ static uint64_t spent_bytes(const struct part_state *state)
     return memory->stash_bytes + memory->logits_bytes;
 }
 
-/* In pieces, the numbers are made with the first one: nobody reads a piece's gradients
- * before its end. */
 static void backward(struct walker *w, const struct instruction *i, enum pass pass)
 {
     static const enum backward_pass numeric[PASS_COUNT] = {
@@ -164,24 +164,21 @@ static void backward(struct walker *w, const struct instruction *i, enum pass pa
     };
     struct executor *x = w->executor;
     const struct part_state *state = &x->parts[i->part];
-    const struct part *part = &x->plan->parts[i->part];
-    bool whole = i->end_layer == 0;
-    size_t first = whole ? part->first_layer : i->first_layer;
-    size_t end = whole ? part->end_layer : i->end_layer;
-    if (pass == PASS_BACKWARD_INPUT)
+    const struct layers layers = layers_of(w, i);
+    const struct block_state *block = block_from(state, layers.first);
+    struct charges piece = charges_of(&state->passes[pass], &layers, layers.has_first);
+    if (pass == PASS_BACKWARD_INPUT && layers.has_last)
         take_stash(w, state->memory.kept_gradients_bytes);
-    if (x->training && end == part->end_layer)
-        trainer_backward(x->execution->trainer, i->part, run_micro_batch(w, i), numeric[pass]);
-    if (state->block_count > 0) {
-        backward_blocks(w, i, first, end);
-    } else {
-        struct charges piece =
-            whole ? state->passes[pass] : piece_of(&state->passes[pass], first, end);
-        compute(w, i, i->operation, &piece);
-    }
-    if (pass == PASS_BACKWARD_INPUT || first != part->first_layer)
+    if (x->training)
+        trainer_backward(x->execution->trainer, i->part, run_micro_batch(w, i),
+                         layers.first, layers.end, numeric[pass]);
+    compute(w, i, i->operation, &piece);
+    if (block != NULL)
+        free_stash(w, block->stash_bytes);
+    if (pass == PASS_BACKWARD_INPUT || !layers.has_first)
         return;
-    free_stash(w, part->gradient_apart ? state->memory.logits_bytes : spent_bytes(state));
+    free_stash(w, x->plan->parts[i->part].gradient_apart ? state->memory.logits_bytes
+                                                         : spent_bytes(state));
     if (pass == PASS_BACKWARD_WEIGHT)
         free_stash(w, state->memory.kept_gradients_bytes);
 }
@@ -191,10 +188,14 @@ static void backward_received(struct walker *w, const struct instruction *i)
 {
     struct executor *x = w->executor;
     const struct part_state *state = &x->parts[i->part];
+    const struct layers layers = layers_of(w, i);
+    struct charges piece = charges_of(&state->received, &layers, layers.has_first);
     if (x->training)
-        trainer_backward_received(x->execution->trainer, i->part, run_micro_batch(w, i));
-    compute(w, i, i->operation, &state->received);
-    free_stash(w, state->memory.stash_bytes);
+        trainer_backward_received(x->execution->trainer, i->part, run_micro_batch(w, i),
+                                  layers.first, layers.end);
+    compute(w, i, i->operation, &piece);
+    if (layers.has_first)
+        free_stash(w, state->memory.stash_bytes);
 }
 
 static void loss(struct walker *w, const struct instruction *i)
@@ -273,7 +274,7 @@ static void update(struct walker *w, const struct instruction *i)
     compute(w, i, OP_UPDATE, &x->parts[i->part].update);
     if (x->training)
         trainer_update(x->execution->trainer, i->part, number);
-    if (part->final_loss && x->training && (number + 1) % updates == 0)
+    if (part->final_loss && part->rank == 0 && x->training && (number + 1) % updates == 0)
         executor_metric(w, "loss", EVENT_NONE,
                         trainer_step_loss(x->execution->trainer, i->part));
     bool gathers = part->gather_every <= 1 || (w->step + 1) % part->gather_every == 0;

@@ -26,6 +26,7 @@ struct charges {
 struct block_state {
     size_t first_layer, end_layer;
     uint64_t stash_bytes; /* taken when it runs again, freed after its backward */
+    bool last;            /* of the part */
 };
 
 struct executor;
@@ -69,6 +70,9 @@ struct bundle_state {
     bool *goes; /* by the number of the checkpoint that might go, as far as decided */
     size_t decided, capacity;
     uint64_t started; /* that do */
+    uint64_t *taken;  /* by step: which one the first rank to come took up, where a teacher
+                       * is split over several */
+    size_t taken_count, taken_capacity;
 };
 
 struct edge_state {

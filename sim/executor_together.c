@@ -173,6 +173,8 @@ void execute_collective(struct walker *w, const struct instruction *i)
     struct executor *x = w->executor;
     const struct collective *c = &x->plan->collectives[i->target];
     uint32_t rank = collective_rank(c, i->part);
+    if (executor_idle(x, i->part))
+        return; /* and so are the other ranks */
     uint64_t buffers = buffer_bytes(x, c, rank);
     executor_allocate(x, w->processor, MEMORY_QUEUE, buffers);
     if (x->training)

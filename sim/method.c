@@ -146,17 +146,17 @@ struct method *method_read(const struct json_at *at, struct error *error)
 
 /* What only the outermost method decides. */
 static bool check_inner(const struct json_at *inner, const struct method *method,
-                        bool combining, struct error *error)
+                        const struct method_kind *outer, struct error *error)
 {
     if (method->placement != NULL)
         return json_fail(inner, error, "\"placement\" belongs to the outermost method");
-    if (method->kind->combines && !combining)
-        return json_fail(inner, error, "a \"%s\" cannot be inside this method; put it outside",
-                         method->kind->name);
-    return true;
+    return method->kind->level < outer->level ||
+           json_fail(inner, error, "a \"%s\" cannot be inside a \"%s\"%s",
+                     method->kind->name, outer->name,
+                     method->kind->level > outer->level ? "; put it outside" : "");
 }
 
-struct method *method_read_inner(const struct json_at *at, bool combining,
+struct method *method_read_inner(const struct json_at *at, const struct method_kind *outer,
                                  struct error *error)
 {
     struct json_at inner;
@@ -169,7 +169,7 @@ struct method *method_read_inner(const struct json_at *at, bool combining,
         json_optional(at, "inner", &inner);
     }
     struct method *method = method_read(&inner, error);
-    if (method != NULL && !check_inner(&inner, method, combining, error)) {
+    if (method != NULL && !check_inner(&inner, method, outer, error)) {
         method_free(method);
         return NULL;
     }
@@ -186,11 +186,11 @@ void method_free(struct method *method)
     free(method);
 }
 
-bool planner_place(struct planner *planner, uint32_t *processor, struct error *error)
+bool planner_processor(const struct planner *planner, size_t place, uint32_t *processor,
+                       struct error *error)
 {
     size_t available = planner->plan->processor_count;
     const struct method *method = planner->method;
-    size_t place = planner->placed++;
     if (method->placement != NULL && place >= method->placement_count)
         return error_set(error, STATUS_BAD_INPUT,
                          "placement lists %zu processors, the method needs more",
@@ -282,7 +282,8 @@ static bool build(const struct method *method, struct planner *planner, struct e
 struct plan *method_plan(const struct method *method, const struct setting *setting,
                          struct error *error)
 {
-    struct planner planner = {.setting = setting, .method = method};
+    struct planner planner = {
+        .setting = setting, .method = method, .model = setting->model, .ranks = 1};
     planner.plan = plan_create(method->name, method->kind->name, error);
     if (planner.plan == NULL)
         return NULL;

@@ -1,8 +1,9 @@
 /* Methods: how training is spread over processors. A kind is one file in sim/methods/ and
  * one line in the table of sim/method.c. Kinds that train one copy of the model
- * (backprop, pipeline, local) lay out parts and emit their programs; kinds that combine
- * copies (codistillation) lay out an inner method several times, tie the copies together
- * by edges noted in the parts, and then let the inner method emit. */
+ * (backprop, pipeline, local) lay out parts and emit their programs; a kind that splits the
+ * model or combines copies of it lets an inner method of a lower level lay out its parts,
+ * ties these together by edges and collectives noted in the parts, and then lets the inner
+ * method emit. */
 #ifndef PODSIM_SIM_METHOD_H
 #define PODSIM_SIM_METHOD_H
 
@@ -31,17 +32,28 @@ struct setting {
     double label_smoothing;
 };
 
+/* What may be inside what: only kinds of a lower level. */
+enum method_level {
+    METHOD_TRAINS,      /* one copy of the model, as a chain of stages */
+    METHOD_SPLITS,      /* the layers of a copy over several processors */
+    METHOD_REPLICATES,  /* copies that share the batch */
+    METHOD_CODISTILLS   /* models that teach each other */
+};
+
 /* A plan under construction. */
 struct planner {
     const struct setting *setting;
     struct plan *plan;
     const struct method *method; /* the outermost: its placement counts */
     size_t placed;               /* processors handed out */
+    const struct model *model;   /* to be cut: the setting's, or one rank's shard of it */
+    uint32_t ranks;              /* processors of a stage, each with its shard; 1: no split */
     /* The cut, the same for all copies, set by the kind's model function. */
     size_t stage_count;
     size_t *end_block;  /* the block after stage i */
     size_t *head_value; /* value number of stage i's logits; SIZE_MAX: no loss there */
-    size_t *seat;       /* of stage i's processor, from 0 on, ascending; NULL: i */
+    size_t *seat;       /* of stage i, ascending: stages of one seat share a processor (one a
+                         * rank); NULL: the chain says */
 };
 
 struct method_kind {
@@ -51,7 +63,7 @@ struct method_kind {
     size_t key_count;
     bool (*read)(const struct json_at *at, struct method *method, struct error *error);
     void (*release)(struct method *method);
-    /* Sets the planner's cut and plan->model: the setting's model with the heads that the
+    /* Sets the planner's cut and plan->model: the planner's model with the heads that the
      * method needs. */
     bool (*model)(const struct method *method, struct planner *planner, struct error *error);
     /* Parts, edges and slots of one copy of the model; a combining kind lays out all its
@@ -61,7 +73,7 @@ struct method_kind {
     /* The programs of the copies [first, end) that layout made. */
     bool (*emit)(const struct method *method, struct planner *planner, uint32_t first,
                  uint32_t end, struct error *error);
-    bool combines; /* several copies of the model, each trained by an inner method */
+    enum method_level level;
 };
 
 size_t method_kind_count(void);
@@ -75,10 +87,11 @@ void method_free(struct method *method);
 struct plan *method_plan(const struct method *method, const struct setting *setting,
                          struct error *error);
 
-/* For kinds: the next processor of the placement. */
-bool planner_place(struct planner *planner, uint32_t *processor, struct error *error);
-/* For kinds: the member "inner", backprop by default. `combining`: may itself combine. */
-struct method *method_read_inner(const struct json_at *at, bool combining,
+/* For kinds: the processor at a place of the placement. */
+bool planner_processor(const struct planner *planner, size_t place, uint32_t *processor,
+                       struct error *error);
+/* For kinds: the member "inner", backprop by default, of a method of this kind. */
+struct method *method_read_inner(const struct json_at *at, const struct method_kind *outer,
                                  struct error *error);
 
 #endif

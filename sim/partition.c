@@ -129,7 +129,7 @@ static void solve(const double *prefix, const size_t *lowest, size_t blocks,
 
 static uint32_t stage_processor(const struct planner *planner, size_t stage)
 {
-    size_t place = planner->placed + stage;
+    size_t place = planner->placed + stage * planner->ranks; /* of its first rank */
     const struct method *method = planner->method;
     if (method->placement != NULL)
         return place < method->placement_count ? method->placement[place] : 0;

@@ -62,8 +62,8 @@ void plan_free(struct plan *plan)
         free(plan->parts[i].teacher_edges);
         free(plan->parts[i].pupil_edges);
         free(plan->parts[i].ties);
-        free(plan->parts[i].forward_sums);
-        free(plan->parts[i].backward_sums);
+        free(plan->parts[i].forward_sums.sums);
+        free(plan->parts[i].backward_sums.sums);
         free(plan->parts[i].sums);
         free(plan->parts[i].gathers);
         free(plan->parts[i].buckets);
@@ -250,6 +250,13 @@ size_t plan_processors_used(const struct plan *plan)
     for (size_t i = 0; i < plan->stream_count; i++)
         used += plan->streams[i].number == 0;
     return used;
+}
+
+void code_layers(struct code *code, size_t first_layer, size_t end_layer)
+{
+    struct instruction *last = &code->instructions[code->count - 1];
+    last->first_layer = (uint32_t)first_layer;
+    last->end_layer = (uint32_t)end_layer;
 }
 
 void code_every(struct code *code, uint64_t every)

@@ -21,8 +21,7 @@
 enum operation {
     OP_LOAD,            /* a micro-batch of the data (and its labels) into a first part */
     OP_FORWARD,
-    OP_RECOMPUTE,       /* forward again, from the kept input; of a part that goes back
-                         * block by block, the last block, the others with BACKWARD */
+    OP_RECOMPUTE,       /* forward again, from the kept input */
     OP_LOSS,            /* loss of a head, and the gradient of its logits */
     OP_BACKWARD,
     OP_BACKWARD_INPUT,  /* only the gradient that goes back */
@@ -49,8 +48,9 @@ struct instruction {
     int64_t micro_batch;
     uint64_t every;  /* > 1: only in steps with (step + 1) % every == 0 */
     uint64_t from_step; /* not for micro-batches of earlier steps */
-    /* BACKWARD and BACKWARD_WEIGHT in pieces: only these layers of the part, from its last
-     * ones on; end_layer 0: all at once. */
+    /* FORWARD, RECOMPUTE and BACKWARD* in pieces: only these layers of the part, which the
+     * pieces go through in order; end_layer 0: all at once. With RECOMPUTE_BLOCKS a piece of
+     * RECOMPUTE or BACKWARD lies in one block. */
     uint32_t first_layer, end_layer;
 };
 
@@ -104,6 +104,19 @@ struct bucket {
     uint64_t first, count; /* scalars of the part's parameters */
 };
 
+/* Of a split layer group's terms, for each micro-batch, a sum over the ranks: of what the
+ * group makes, when forward has come to `layer`; or of the gradient that it gives back, when
+ * backward has come down to `layer`. */
+struct split_sum {
+    size_t layer;
+    uint32_t collective;
+    bool received; /* also in a backward of what came in alone */
+};
+struct split_sums {
+    struct split_sum *sums; /* by layer, ascending */
+    size_t count, capacity;
+};
+
 /* What a part keeps of a micro-batch between its forward and its backward. */
 enum recompute {
     RECOMPUTE_NONE,  /* all that backward reads */
@@ -130,10 +143,7 @@ struct part {
     uint32_t slots;          /* micro-batches whose stash is held at once */
     uint32_t activation_in, activation_out; /* edges, or PLAN_NONE */
     uint32_t gradient_from, gradient_to;
-    /* Of a split layer group's terms (sim/methods/tensor_parallel.c), for each micro-batch:
-     * what it makes before it goes on, the gradient that it gives back before that goes. */
-    uint32_t *forward_sums, *backward_sums;
-    size_t forward_sum_count, backward_sum_count;
+    struct split_sums forward_sums, backward_sums;
     uint32_t *sums;          /* collectives of its gradients, before the update */
     size_t sum_count;
     uint32_t *ties;          /* collectives of gradients of weights that other parts hold too */
@@ -229,9 +239,10 @@ struct plan {
      * NULL: the model is whole. */
     struct model_slice *slices;
     size_t slice_count;
-    uint32_t slice_ranks;
+    uint32_t slice_ranks;    /* of tensor parallelism; 0 where the model is whole */
     struct split_group *groups;
     size_t group_count;
+    const struct collective_algorithm *slice_algorithm; /* that sums the groups' terms */
     uint64_t batch;          /* samples of one update, over all replicas of a model */
     uint64_t micro_batch;    /* samples */
     uint64_t micro_batches;  /* of one copy in one step */
@@ -291,6 +302,8 @@ bool plan_add_collective(struct plan *plan, const struct collective *collective,
 size_t plan_processors_used(const struct plan *plan);
 bool code_add(struct code *code, enum operation operation, uint32_t part, uint32_t target,
               int64_t micro_batch, struct error *error);
+/* Makes the instruction added last one of these layers alone. */
+void code_layers(struct code *code, size_t first_layer, size_t end_layer);
 /* Makes the instruction added last one of every so many steps. */
 void code_every(struct code *code, uint64_t every);
 /* Keeps it out of the steps before. */

@@ -82,18 +82,18 @@ static bool stash(struct checker *c, const struct instruction *i, uint64_t numbe
     uint64_t none = 0, *held = &none;
     if (part->trains && part->slots > 0)
         held = &c->held[c->first_held[i->part] + number % part->slots];
-    if (i->operation == OP_FORWARD && part->trains) {
+    bool has_first = i->end_layer == 0 || i->first_layer == part->first_layer;
+    if (i->operation == OP_FORWARD && part->trains && has_first) {
         if (++c->in_flight[i->part] > part->slots)
             return complain(c, i, "needs a stash slot, but all are taken", error);
         if (*held != 0)
             return complain(c, i, "needs the stash slot of an earlier micro-batch", error);
         *held = number + 1;
     }
-    bool last_piece = i->end_layer == 0 || i->first_layer == part->first_layer;
     bool ends = i->operation == OP_BACKWARD ? !part->gradient_apart
                                             : i->operation == OP_BACKWARD_WEIGHT ||
                                                   i->operation == OP_BACKWARD_RECEIVED;
-    if (ends && last_piece) {
+    if (ends && has_first) { /* the last to go back */
         if (*held != number + 1)
             return complain(c, i, "comes before its forward", error);
         c->in_flight[i->part]--;

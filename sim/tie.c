@@ -35,15 +35,15 @@ static bool add_collective(struct plan *plan, size_t owner, uint32_t *parts, uin
     return true;
 }
 
-/* Of one copy and one owner of parameters. */
-static bool tie_owner(struct plan *plan, const struct copy *copy, size_t owner,
+/* Of one copy and one owner of parameters. Each rank of tensor parallelism has its own. */
+static bool tie_owner(struct plan *plan, const struct copy *copy, uint32_t rank, size_t owner,
                       uint32_t *parts, uint64_t *firsts, struct error *error)
 {
     uint32_t ranks = 0;
     for (uint32_t p = copy->first_part; p < copy->end_part; p++) {
         const struct part *part = &plan->parts[p];
         size_t layer = holder(plan, part, owner);
-        if (layer == SIZE_MAX)
+        if (layer == SIZE_MAX || part->rank != rank)
             continue;
         parts[ranks] = p;
         firsts[ranks++] = model_run_parameter_count(plan->model, part->first_layer, layer);
@@ -61,8 +61,10 @@ bool tie_parts(struct plan *plan, struct error *error)
         bool first = true; /* the first layer that is tied to this owner */
         for (size_t k = 0; k < i; k++)
             first = first && (k == owner || model_owner(plan->model, k) != owner);
-        for (uint32_t c = 0; tied && owner != i && first && c < plan->copy_count; c++)
-            tied = tie_owner(plan, &plan->copies[c], owner, parts, firsts, error);
+        uint32_t ranks = plan->slice_ranks > 0 ? plan->slice_ranks : 1;
+        for (uint32_t c = 0; tied && owner != i && first && c < plan->copy_count * ranks; c++)
+            tied = tie_owner(plan, &plan->copies[c / ranks], c % ranks, owner, parts, firsts,
+                             error);
     }
     free(parts);
     free(firsts);

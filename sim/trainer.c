@@ -150,6 +150,7 @@ static bool create_part(struct trainer *t, uint32_t index, struct error *error)
         .input_gradient = part->gradient_out,
         .training = true,
         .split_backward = part->split_backward,
+        .block_inputs = part->recompute == RECOMPUTE_BLOCKS,
         .seed = copy_seed(t, &plan->copies[part->copy]),
         .activations = emulated(t, plan->precision.activations),
     };
@@ -307,7 +308,8 @@ static void keep_version(struct trainer *t, uint32_t part)
     own->version++;
 }
 
-void trainer_forward(struct trainer *t, uint32_t part, uint64_t micro_batch, bool again)
+void trainer_forward(struct trainer *t, uint32_t part, uint64_t micro_batch, size_t first,
+                     size_t end, bool again)
 {
     struct network *network = t->parts[part].network;
     size_t slot = slot_of(t, part, micro_batch);
@@ -316,26 +318,25 @@ void trainer_forward(struct trainer *t, uint32_t part, uint64_t micro_batch, boo
     if (!again)
         t->parts[part].slot_version[slot] = t->parts[part].version;
     use_version(t, part, slot);
-    if (again)
-        network_recompute(network, slot, step, in_step);
-    else
-        network_forward(network, slot, step, in_step);
+    network_forward_layers(network, slot, step, in_step, first, end, again);
 }
 
-void trainer_backward(struct trainer *t, uint32_t part, uint64_t micro_batch,
-                      enum backward_pass pass)
+void trainer_backward(struct trainer *t, uint32_t part, uint64_t micro_batch, size_t first,
+                      size_t end, enum backward_pass pass)
 {
     struct trainer_part *own = &t->parts[part];
     size_t slot = slot_of(t, part, micro_batch);
     use_version(t, part, slot);
-    network_backward(own->network, slot, pass, own->seeds, own->seed_count);
+    network_backward_layers(own->network, slot, pass, own->seeds, own->seed_count, first,
+                            end);
 }
 
-void trainer_backward_received(struct trainer *t, uint32_t part, uint64_t micro_batch)
+void trainer_backward_received(struct trainer *t, uint32_t part, uint64_t micro_batch,
+                               size_t first, size_t end)
 {
     struct trainer_part *own = &t->parts[part];
-    network_backward(own->network, slot_of(t, part, micro_batch), BACKWARD_ALL,
-                     own->received_seeds, own->received_seed_count);
+    network_backward_layers(own->network, slot_of(t, part, micro_batch), BACKWARD_ALL,
+                            own->received_seeds, own->received_seed_count, first, end);
 }
 
 void trainer_update(struct trainer *t, uint32_t part, uint64_t update)

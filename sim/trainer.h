@@ -24,13 +24,16 @@ void trainer_free(struct trainer *trainer);
 
 /* micro_batch counts over the whole run: step x micro-batches + number in the step. */
 void trainer_load(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
-/* again: recomputation, which leaves running statistics alone. */
-void trainer_forward(struct trainer *trainer, uint32_t part, uint64_t micro_batch, bool again);
+/* Layers [first, end) of the part. again: recomputation, which leaves running statistics
+ * alone. */
+void trainer_forward(struct trainer *trainer, uint32_t part, uint64_t micro_batch,
+                     size_t first, size_t end, bool again);
 void trainer_loss(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
 void trainer_backward(struct trainer *trainer, uint32_t part, uint64_t micro_batch,
-                      enum backward_pass pass);
+                      size_t first, size_t end, enum backward_pass pass);
 /* Of what came in over the part's gradient_from, weights only; after the own backward. */
-void trainer_backward_received(struct trainer *trainer, uint32_t part, uint64_t micro_batch);
+void trainer_backward_received(struct trainer *trainer, uint32_t part, uint64_t micro_batch,
+                               size_t first, size_t end);
 /* update counts over the whole run: step x updates + number in the step. */
 void trainer_update(struct trainer *trainer, uint32_t part, uint64_t update);
 /* A message: the edge's message_count scalars. A prediction that is not unpacked before

@@ -714,7 +714,7 @@ static void refusals(void)
         {"\"weight_decay_schedule\": [[5, 2]]", "weight_decay_schedule[0][1]"},
         {"\"models\": 0", "models"},
         {"\"models\": 5", "processors"},
-        {"\"inner\": \"codistillation\"", "raise"},
+        {"\"inner\": \"codistillation\"", "cannot be inside"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[4096];

@@ -33,11 +33,12 @@ static struct run train(const char *precision, unsigned steps)
                                             .seed = 3};
     r.trainer = trainer_create(&options, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(r.trainer);
+    const size_t layers = r.experiment->model->layer_count;
     for (unsigned i = 0; i < 2 * steps; i++) {
         trainer_load(r.trainer, 0, i);
-        trainer_forward(r.trainer, 0, i, false);
+        trainer_forward(r.trainer, 0, i, 0, layers, false);
         trainer_loss(r.trainer, 0, i);
-        trainer_backward(r.trainer, 0, i, BACKWARD_ALL);
+        trainer_backward(r.trainer, 0, i, 0, layers, BACKWARD_ALL);
         if (i % 2 == 1)
             trainer_update(r.trainer, 0, i / 2);
     }

@@ -203,8 +203,6 @@ static void test_codistillation(void)
         for (size_t step = 0; step < STEPS; step++) {
             CHECK_CLOSE(simulated_metric(s->methods[2], "loss", 2 * c, step),
                         simulated_metric(one, "loss", c, step), 1e-5);
-            CHECK_CLOSE(simulated_metric(s->methods[2], "loss", 2 * c + 1, step),
-                        simulated_metric(one, "loss", c, step), 1e-5);
         }
     }
     simulation_free(s);
@@ -310,19 +308,16 @@ static void test_refusals(void)
     refused("{\"preset\": \"mlp\", \"input\": [12], \"depth\": 0, \"classes\": 5}", points,
             "", two, "nothing to split");
     refused("{\"preset\": \"transformer_lm\", \"vocabulary\": 11, \"length\": 6, "
-            "\"width\": 8, \"depth\": 1, \"heads\": 2}",
-            texts, "", two, "shares its weights");
-    refused("{\"preset\": \"transformer_lm\", \"vocabulary\": 11, \"length\": 6, "
             "\"width\": 8, \"depth\": 1, \"heads\": 2, \"tied\": false, \"norm_first\": "
             "false}",
             texts, "", two, "uses its input too");
     refused(mlp, points, "\"optimizer\": \"lars\",", two, "lars");
     refused(mlp, points, "\"optimizer\": {\"kind\": \"sgd\", \"clip_norm\": 1},", two,
             "clip_norm");
-    refused(mlp, points, "",
-            "{\"kind\": \"codistillation\", \"exchange\": \"checkpoints\", \"period\": 1, "
-            "\"inner\": \"tensor_parallel\"}",
-            "checkpoints");
+    refused(mlp, points, "", "{\"kind\": \"tensor_parallel\", \"inner\": \"data_parallel\"}",
+            "put it outside");
+    refused(mlp, points, "", "{\"kind\": \"tensor_parallel\", \"inner\": \"tensor_parallel\"}",
+            "cannot be inside");
 }
 
 static const struct check checks[] = {

@@ -76,20 +76,6 @@ static bool append(struct code *code, const struct instruction *instruction,
     return true;
 }
 
-/* The backward of the bucket that is number `sum` in the order of backward. */
-static bool append_piece(const struct plan *plan, struct code *code,
-                         const struct instruction *backward, size_t sum,
-                         struct error *error)
-{
-    const struct part *part = &plan->parts[backward->part];
-    size_t count = plan_bucket_count(part);
-    struct bucket bucket = plan_bucket(plan, part, count - 1 - sum);
-    struct instruction piece = *backward;
-    piece.first_layer = bucket.first_layer;
-    piece.end_layer = bucket.end_layer;
-    return append(code, count > 1 ? &piece : backward, error);
-}
-
 static bool belongs_to_sums(const struct part *part, const struct instruction *i)
 {
     for (size_t k = 0; i->operation == OP_COLLECTIVE && k < part->sum_count; k++)
@@ -119,15 +105,22 @@ static bool beside(const struct rewriting *r, uint32_t index)
     return r->overlap && part->sum_count > 1 && !part->shard_gradients;
 }
 
-/* Is the exchange that stands at `at` (the first of a part's sums) one that can begin in
- * its backward? */
-static bool can_begin_early(const struct rewriting *r, const struct code *code, size_t at)
+/* Marks the backward of the part's last micro-batch before its sums at `at`: they can begin
+ * in it. */
+static bool mark_last_backward(const struct code *code, size_t at, uint32_t part, bool *early)
 {
-    uint32_t part = code->instructions[at].part;
-    size_t backward = last_backward(code, at, part);
-    return beside(r, part) && backward != SIZE_MAX &&
-           code->instructions[backward].operation != OP_BACKWARD_RECEIVED &&
-           code->instructions[backward].end_layer == 0;
+    size_t last = last_backward(code, at, part);
+    if (last == SIZE_MAX)
+        return false;
+    for (size_t i = last + 1; i-- > 0;) {
+        const struct instruction *of = &code->instructions[i];
+        if (of->part == part && of->operation == code->instructions[last].operation &&
+            of->micro_batch == code->instructions[last].micro_batch)
+            early[i] = true;
+        if (of->part == part && of->operation == OP_UPDATE)
+            break;
+    }
+    return true;
 }
 
 /* For every instruction whether it is a backward to be cut (for a side stream) or an
@@ -139,11 +132,9 @@ static void find_early(const struct rewriting *r, const struct code *code, bool 
         const struct part *part = &r->plan->parts[at->part];
         if (!belongs_to_sums(part, at))
             continue;
-        if (at->target == part->sums[0]) {
-            r->begun[at->part] = can_begin_early(r, code, i);
-            if (r->begun[at->part])
-                early[last_backward(code, i, at->part)] = true;
-        }
+        if (at->target == part->sums[0])
+            r->begun[at->part] =
+                beside(r, at->part) && mark_last_backward(code, i, at->part, early);
         early[i] = r->begun[at->part];
     }
 }
@@ -165,36 +156,52 @@ static bool open_side(struct rewriting *r, uint32_t part, struct error *error)
             plan_add_edge(plan, part, part, PAYLOAD_SIGNAL, sums, &r->dones[part], error));
 }
 
-/* Backward in pieces, each followed by a word to the side stream, which does the rest. */
-static bool begin_early(struct rewriting *r, struct code *out,
-                        const struct instruction *backward, struct error *error)
+/* After a bucket's gradients: a word to the side stream, which does the rest. */
+static bool begin_early(struct rewriting *r, struct code *out, uint32_t part, size_t sum,
+                        struct error *error)
 {
-    uint32_t part = backward->part;
     if (!open_side(r, part, error))
         return false;
     struct code *side = &r->plan->streams[r->sides[r->plan->parts[part].processor]].body;
-    for (size_t k = 0; k < r->plan->parts[part].sum_count; k++)
-        if (!append_piece(r->plan, out, backward, k, error) ||
-            !code_add(out, OP_SEND, part, r->starts[part], 0, error) ||
-            !code_add(side, OP_RECEIVE, part, r->starts[part], 0, error) ||
-            !code_add(side, OP_COLLECTIVE, part, r->plan->parts[part].sums[k], 0, error) ||
-            !code_add(side, OP_SEND, part, r->dones[part], 0, error))
-            return false;
-    return true;
+    return code_add(out, OP_SEND, part, r->starts[part], 0, error) &&
+           code_add(side, OP_RECEIVE, part, r->starts[part], 0, error) &&
+           code_add(side, OP_COLLECTIVE, part, r->plan->parts[part].sums[sum], 0, error) &&
+           code_add(side, OP_SEND, part, r->dones[part], 0, error);
 }
 
-/* Backward, and after each bucket its exchange, before the next may use its memory. */
-static bool exchange_now(struct rewriting *r, struct code *out,
-                         const struct instruction *backward, struct error *error)
+/* After a bucket's gradients their exchange, before the next may use its memory. */
+static bool exchange_now(struct rewriting *r, struct code *out, uint32_t part, size_t sum,
+                         struct error *error)
+{
+    return code_add(out, OP_COLLECTIVE, part, r->plan->parts[part].sums[sum], 0, error);
+}
+
+/* A backward, cut where buckets end; what comes after each of them. Sums are in the order of
+ * backward. */
+static bool cut_backward(struct rewriting *r, struct code *out,
+                         const struct instruction *backward,
+                         bool (*after)(struct rewriting *r, struct code *out, uint32_t part,
+                                       size_t sum, struct error *error),
+                         struct error *error)
 {
     const struct part *part = &r->plan->parts[backward->part];
-    bool pieces = backward->operation != OP_BACKWARD_RECEIVED && backward->end_layer == 0;
-    if (!pieces && !append(out, backward, error))
-        return false;
-    for (size_t k = 0; k < part->sum_count; k++)
-        if ((pieces && !append_piece(r->plan, out, backward, k, error)) ||
-            !code_add(out, OP_COLLECTIVE, backward->part, part->sums[k], 0, error))
+    const bool whole = backward->end_layer == 0;
+    const size_t first = whole ? part->first_layer : backward->first_layer;
+    const size_t end = whole ? part->end_layer : backward->end_layer;
+    const size_t count = plan_bucket_count(part);
+    for (size_t sum = 0; sum < count; sum++) {
+        const struct bucket bucket = plan_bucket(r->plan, part, count - 1 - sum);
+        size_t from = bucket.first_layer > first ? bucket.first_layer : first;
+        size_t to = bucket.end_layer < end ? bucket.end_layer : end;
+        if (from >= to)
+            continue;
+        if (!append(out, backward, error))
             return false;
+        if (from != part->first_layer || to != part->end_layer)
+            code_layers(out, from, to);
+        if (from == bucket.first_layer && !after(r, out, backward->part, sum, error))
+            return false;
+    }
     return true;
 }
 
@@ -205,9 +212,9 @@ static bool rewrite_instruction(struct rewriting *r, struct code *out,
     const struct part *part = &r->plan->parts[i->part];
     bool shards = part->shard_gradients && part->sum_count > 0;
     if (is_backward(i->operation) && shards)
-        return exchange_now(r, out, i, error);
+        return cut_backward(r, out, i, exchange_now, error);
     if (is_backward(i->operation) && early)
-        return begin_early(r, out, i, error);
+        return cut_backward(r, out, i, begin_early, error);
     if (belongs_to_sums(part, i) && shards)
         return true;
     if (belongs_to_sums(part, i) && early)

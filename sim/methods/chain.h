@@ -27,18 +27,17 @@ bool chain_model_within(struct planner *planner, const struct stages *stages,
                         const struct stage_demand *demand, struct error *error);
 enum recompute chain_recompute(const struct chain *chain, size_t stage);
 
-/* Places one copy's stages on the next processors and connects neighbours. slots(stage)
- * says how many micro-batches a stage holds. Part i of the copy is stage i. */
+/* What a method sets in a stage's part: its slots, and what is unlike a plain stage. */
+struct chain_stage {
+    const void *context;
+    bool (*fill)(const void *context, const struct planner *planner, struct part *part,
+                 struct error *error);
+};
+/* Places one copy's stages on the next processors and connects neighbours. The ranks of a
+ * stage are neighbours. The copy's parts are the stages of rank 0, then those of rank 1 ... */
 bool chain_layout(struct planner *planner, const struct chain *chain,
-                  const struct copy *copy, uint32_t (*slots)(const void *, size_t stage),
-                  const void *context, struct error *error);
-
-/* One stage as chain_layout makes it, without processor, slots and edges; and the edges
- * between two that follow each other. */
-struct part chain_part(const struct planner *planner, const struct chain *chain,
-                       uint32_t copy, size_t stage);
-bool chain_connect(struct plan *plan, const struct chain *chain, uint32_t from, uint32_t to,
-                   struct error *error);
+                  const struct copy *copy, const struct chain_stage *stage,
+                  struct error *error);
 
 /* Take a micro-batch in, compute. */
 bool chain_run_forward(struct plan *plan, struct code *code, uint32_t part,

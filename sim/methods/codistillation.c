@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 
-extern const struct method_kind method_codistillation;
 
 static const char *const keys[] = {
     "models",        "inner",       "exchange",       "period",
@@ -128,7 +127,7 @@ static bool read_exchange(const struct json_at *at, struct codistillation *c,
     return true;
 }
 
-static bool read_rest(const struct json_at *at, struct codistillation *c,
+static bool read_rest(const struct json_at *at, const struct method *method, struct codistillation *c,
                       struct error *error)
 {
     static const char *const initializations[] = {"different", "same"};
@@ -141,10 +140,7 @@ static bool read_rest(const struct json_at *at, struct codistillation *c,
          !optimizer_weight_decays_read(&member, &c->decays, error)))
         return false;
     c->same_initialization = initialization == 1;
-    c->inner = method_read_inner(at, true, error);
-    if (c->inner != NULL && c->inner->kind == &method_codistillation)
-        return json_fail(at, error,
-                         "codistillation inside codistillation: raise \"models\"");
+    c->inner = method_read_inner(at, method->kind, error);
     return c->inner != NULL;
 }
 
@@ -160,7 +156,7 @@ static bool read(const struct json_at *at, struct method *method, struct error *
     return json_read_u64(at, "models", 1, 1024, &c->models, error) &&
            read_exchange(at, c, error) && read_topology(at, c, error) &&
            read_alpha(at, &c->teaching, error) && read_distance(at, &c->teaching, error) &&
-           read_rest(at, c, error);
+           read_rest(at, method, c, error);
 }
 
 static void set_weight_decay(const struct codistillation *c, struct plan *plan)
@@ -240,5 +236,5 @@ const struct method_kind method_codistillation = {
     .model = model,
     .layout = layout,
     .emit = emit,
-    .combines = true,
+    .level = METHOD_CODISTILLS,
 };

@@ -3,6 +3,9 @@
 #include "sim/methods/codistillation.h"
 
 #include "base/checked.h"
+#include "sim/split.h"
+
+#include <stdlib.h>
 
 static bool note(uint32_t **list, size_t *count, uint32_t number, struct error *error)
 {
@@ -37,6 +40,7 @@ static bool add_teacher(const struct codistillation *c, struct plan *plan, uint3
         .copy = own->copy,
         .stage = own->stage,
         .processor = own->processor,
+        .rank = own->rank,
         .first_layer = own->first_layer,
         .end_layer = own->end_layer,
         .logits_value = own->logits_value,
@@ -84,22 +88,36 @@ static bool add_activations(struct plan *plan, uint32_t pupil, uint32_t teacher,
     return true;
 }
 
+/* A teacher computes with slices as its pupil does. Its parts, from `first` on, are in the
+ * order of the pupil's: rank after rank. */
+static bool split_teacher(struct plan *plan, uint32_t first, struct error *error)
+{
+    const uint32_t ranks = plan->slice_ranks;
+    uint32_t stages = ranks > 0 ? ((uint32_t)plan->part_count - first) / ranks : 0;
+    uint32_t *parts = checked_calloc(ranks, sizeof *parts);
+    bool done = parts != NULL || error_memory(error, "ranks");
+    for (uint32_t stage = 0; done && stage < stages; stage++) {
+        for (uint32_t r = 0; r < ranks; r++)
+            parts[r] = first + r * stages + stage;
+        done = split_sums(plan, parts, error);
+    }
+    free(parts);
+    return done;
+}
+
 static bool link_checkpoints(const struct codistillation *c, struct plan *plan,
                              const struct copy from, const struct copy to,
                              struct error *error)
 {
-    uint32_t bundle, teacher = 0;
-    if (plan->slice_count > 0)
-        return error_set(error, STATUS_BAD_INPUT,
-                         "an exchange of checkpoints cannot be used with tensor_parallel: a "
-                         "teacher would have to be split too; \"predictions\" can");
+    uint32_t bundle, teacher = 0, first = (uint32_t)plan->part_count;
     if (!plan_add_bundle(plan, &bundle, error))
         return false;
     for (uint32_t i = 0; i < to.end_part - to.first_part; i++) {
         uint32_t pupil = to.first_part + i;
         if (!add_teacher(c, plan, pupil, &teacher, error) ||
             !add_checkpoints(c, plan, from.first_part + i, teacher, bundle, error) ||
-            (i > 0 && !add_activations(plan, pupil, teacher, error)))
+            (plan->parts[pupil].activation_in != PLAN_NONE &&
+             !add_activations(plan, pupil, teacher, error)))
             return false;
         /* Predictions wait as long as their micro-batch does. */
         uint64_t slots = plan->parts[pupil].slots;
@@ -107,7 +125,7 @@ static bool link_checkpoints(const struct codistillation *c, struct plan *plan,
             !add_predictions(c, plan, teacher, pupil, slots, error))
             return false;
     }
-    return true;
+    return split_teacher(plan, first, error);
 }
 
 static bool link_predictions(const struct codistillation *c, struct plan *plan,

@@ -165,7 +165,7 @@ static bool read(const struct json_at *at, struct method *method, struct error *
         !read_algorithm(at, d, error) || !read_group(at, d, error) ||
         !read_rings(at, d, error) || !read_exchange(at, d, error))
         return false;
-    d->inner = method_read_inner(at, false, error);
+    d->inner = method_read_inner(at, method->kind, error);
     return d->inner != NULL;
 }
 
@@ -373,5 +373,5 @@ const struct method_kind method_data_parallel = {
     .model = model,
     .layout = layout,
     .emit = emit,
-    .combines = true,
+    .level = METHOD_REPLICATES,
 };

@@ -106,7 +106,7 @@ static bool add_heads(const struct local *local, struct planner *planner,
         return error_memory(error, "heads");
     model_free(planner->plan->model);
     planner->plan->model =
-        model_with_heads(planner->setting->model, planner->end_block, planner->stage_count,
+        model_with_heads(planner->model, planner->end_block, planner->stage_count,
                          local->head, planner->head_value, body, error);
     free(body);
     return planner->plan->model != NULL;
@@ -133,7 +133,7 @@ static bool seat_chunks(const struct local *local, struct planner *planner,
 static bool chunk_model(const struct local *local, struct planner *planner,
                         struct error *error)
 {
-    const struct model *model = planner->setting->model;
+    const struct model *model = planner->model;
     size_t every = (size_t)local->heads_every;
     if (every == 0)
         return chain_model(planner, &local->stages, error) &&
@@ -172,33 +172,21 @@ static bool model(const struct method *method, struct planner *planner, struct e
     return set_updates(local, planner->plan, error) && chunk_model(local, planner, error);
 }
 
-static struct part chunk_part(const struct local *local, const struct planner *planner,
-                              uint32_t copy, size_t chunk)
+static bool fill(const void *context, const struct planner *planner, struct part *part,
+                 struct error *error)
 {
+    const struct local *local = context;
     const struct plan *plan = planner->plan;
-    struct part part = chain_part(planner, &local->chain, copy, chunk);
-    part.slots = 1;
-    part.gradient_apart = part.gradient_in;
+    (void)error;
+    part->slots = 1;
+    part->gradient_apart = part->gradient_in;
     /* What comes in is treated one micro-batch late, when it is there without waiting. */
-    if (part.gradient_apart && plan->micro_batches / plan->updates > 1)
-        part.slots = 2;
-    if (!part.final_loss) {
-        part.trains = local->granularity != LAST;
-        part.loss = local->loss;
+    if (part->gradient_apart && plan->micro_batches / plan->updates > 1)
+        part->slots = 2;
+    if (!part->final_loss) {
+        part->trains = local->granularity != LAST;
+        part->loss = local->loss;
     }
-    return part;
-}
-
-/* Inside a processor the overlap waits for as long as its micro-batch's stash. */
-static bool connect(struct plan *plan, const struct local *local, uint32_t from,
-                    uint32_t to, struct error *error)
-{
-    if (!chain_connect(plan, &local->chain, from, to, error))
-        return false;
-    const struct part *part = &plan->parts[from];
-    if (part->gradient_apart && part->processor == plan->parts[to].processor &&
-        plan->edges[part->gradient_from].capacity < part->slots)
-        plan->edges[part->gradient_from].capacity = part->slots;
     return true;
 }
 
@@ -206,24 +194,8 @@ static bool layout(const struct method *method, struct planner *planner,
                    const struct copy *copy, struct error *error)
 {
     const struct local *local = method->parameters;
-    struct plan *plan = planner->plan;
-    uint32_t copy_index, part_index = 0, processor = 0;
-    if (!plan_add_copy(plan, copy, &copy_index, error))
-        return false;
-    for (size_t chunk = 0; chunk < planner->stage_count; chunk++) {
-        struct part part = chunk_part(local, planner, copy_index, chunk);
-        bool same = chunk > 0 && planner->seat != NULL &&
-                    planner->seat[chunk] == planner->seat[chunk - 1];
-        if (!same && !planner_place(planner, &processor, error))
-            return false;
-        part.processor = processor;
-        if (!plan_add_part(plan, &part, &part_index, error) ||
-            (chunk > 0 && !connect(plan, local, part_index - 1, part_index, error)))
-            return false;
-    }
-    plan->copies[copy_index].end_part = part_index + 1;
-    plan->copies[copy_index].first_part = part_index + 1 - (uint32_t)planner->stage_count;
-    return true;
+    const struct chain_stage stage = {local, fill};
+    return chain_layout(planner, &local->chain, copy, &stage, error);
 }
 
 /* The chunks of one processor. */

@@ -140,13 +140,6 @@ static struct schedule_place place_of(const struct pipeline *pipeline,
                                    .micro_batches = plan->micro_batches};
 }
 
-static uint32_t no_slots(const void *context, size_t stage)
-{
-    (void)context;
-    (void)stage;
-    return 0; /* schedule_part sets them */
-}
-
 /* What the schedule asks of a stage. */
 static bool schedule_part(const struct pipeline *pipeline, const struct plan *plan,
                           struct part *part, struct error *error)
@@ -158,6 +151,12 @@ static bool schedule_part(const struct pipeline *pipeline, const struct plan *pl
         part->weight_versions = (uint32_t)schedule->weight_versions(&place);
     return schedule_slots(schedule, &place, part->stage / place.processors, &part->slots,
                           error);
+}
+
+static bool fill(const void *context, const struct planner *planner, struct part *part,
+                 struct error *error)
+{
+    return schedule_part(context, planner->plan, part, error);
 }
 
 static bool demand(const void *context, const struct planner *planner, size_t stage,
@@ -179,14 +178,8 @@ static bool layout(const struct method *method, struct planner *planner,
                    const struct copy *copy, struct error *error)
 {
     const struct pipeline *pipeline = method->parameters;
-    struct plan *plan = planner->plan;
-    if (!chain_layout(planner, &pipeline->chain, copy, no_slots, NULL, error))
-        return false;
-    const struct copy *made = &plan->copies[plan->copy_count - 1];
-    for (uint32_t p = made->first_part; p < made->end_part; p++)
-        if (!schedule_part(pipeline, plan, &plan->parts[p], error))
-            return false;
-    return true;
+    const struct chain_stage stage = {pipeline, fill};
+    return chain_layout(planner, &pipeline->chain, copy, &stage, error);
 }
 
 /* One processor of one copy, while its program is made. */
@@ -267,19 +260,24 @@ static bool emit_processor(const struct emitter *e, struct error *error)
     return done;
 }
 
-static bool emit_copy(const struct pipeline *pipeline, struct plan *plan, uint32_t copy,
-                      struct error *error)
+/* A copy is a line of processors, or one for each rank of tensor parallelism. */
+static bool emit_copy(const struct pipeline *pipeline, const struct planner *planner,
+                      const struct copy copy, struct error *error)
 {
+    struct plan *plan = planner->plan;
     struct emitter e = {.plan = plan, .schedule = pipeline->schedule, .barrier = PLAN_NONE};
     uint32_t processors = (uint32_t)pipeline->stages.processors;
-    if (e.schedule->lock_step && !plan_add_barrier(plan, processors, &e.barrier, error))
+    if (e.schedule->lock_step &&
+        !plan_add_barrier(plan, processors * planner->ranks, &e.barrier, error))
         return false;
-    for (uint32_t rank = 0; rank < processors; rank++) {
-        e.place = place_of(pipeline, plan, rank);
-        e.first_part = plan->copies[copy].first_part + rank;
-        if (!emit_processor(&e, error))
-            return false;
-    }
+    for (uint32_t line = copy.first_part; line < copy.end_part;
+         line += (uint32_t)pipeline->stages.count)
+        for (uint32_t place = 0; place < processors; place++) {
+            e.place = place_of(pipeline, plan, place);
+            e.first_part = line + place;
+            if (!emit_processor(&e, error))
+                return false;
+        }
     return true;
 }
 
@@ -287,7 +285,7 @@ static bool emit(const struct method *method, struct planner *planner, uint32_t 
                  uint32_t end, struct error *error)
 {
     for (uint32_t copy = first; copy < end; copy++)
-        if (!emit_copy(method->parameters, planner->plan, copy, error))
+        if (!emit_copy(method->parameters, planner, planner->plan->copies[copy], error))
             return false;
     return true;
 }
