@@ -80,6 +80,8 @@ static bool check_keys(const struct json_at *at, const struct dataset_kind *kind
         keys[count++] = sample_keys[i];
     for (size_t i = 0; kind->images && i < 2 && count < MAX_KEYS; i++)
         keys[count++] = image_keys[i];
+    if (kind->passage != NULL && count < MAX_KEYS)
+        keys[count++] = "shift";
     return json_keys(at, keys, count, error);
 }
 
@@ -88,6 +90,8 @@ static bool read_augmentation(const struct json_at *at, struct dataset *dataset,
 {
     const struct shape *shape = &dataset->description.input_shape;
     uint64_t most = 0;
+    if (dataset->kind->passage != NULL)
+        return json_read_boolean(at, "shift", &dataset->shift, error);
     if (!dataset->kind->images)
         return true;
     if (shape->rank == 3)
@@ -235,15 +239,29 @@ static void shift_plane(scalar *plane, uint64_t height, uint64_t width, int64_t 
     }
 }
 
+/* key.b is the sample. Only bytes of the samples in use are seen: the last one stays. */
+static uint64_t shifted_start(const struct dataset *dataset, struct random_key key)
+{
+    uint64_t length = dataset->description.labels;
+    uint64_t last = (dataset->description.samples[DATASET_TRAIN] - 1) * length;
+    struct random_stream stream = random_stream(key);
+    uint64_t start = key.b * length + dataset_choose(&stream, 0, length);
+    return start < last ? start : last;
+}
+
 void dataset_training_sample(const struct dataset *dataset, uint64_t seed, uint64_t step,
                              uint64_t index, scalar *input, int32_t *labels)
 {
+    struct random_key key = {seed, RANDOM_AUGMENT, (uint32_t)step, index};
+    if (dataset->shift) {
+        dataset->kind->passage(dataset, shifted_start(dataset, key), input, labels);
+        return;
+    }
     dataset_sample(dataset, DATASET_TRAIN, index, input, labels);
     if (!dataset->flip && dataset->crop_padding == 0)
         return;
     const uint64_t *extent = dataset->description.input_shape.extent;
-    struct random_stream stream =
-        random_stream((struct random_key){seed, RANDOM_AUGMENT, (uint32_t)step, index});
+    struct random_stream stream = random_stream(key);
     uint64_t padding = dataset->crop_padding;
     bool flip = dataset->flip && random_stream_uniform(&stream, 0) < 0.5;
     int64_t down = (int64_t)(dataset_choose(&stream, 1, 2 * padding + 1) - padding);

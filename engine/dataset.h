@@ -4,8 +4,8 @@
  *
  * The "data" object of an experiment has "kind", "train_samples" and "test_samples"
  * (how many of the samples are used; default all), for images "flip" (mirrored with
- * probability 1/2) and "crop_padding" (shifted by up to so many pixels each way), and the
- * kind's own keys. The kind's name alone stands for an object with nothing else. */
+ * probability 1/2) and "crop_padding" (shifted by up to so many pixels each way), for text
+ * "shift" (begins at any byte), and the kind's own keys. The kind's name alone stands for an object with nothing else. */
 #ifndef PODSIM_ENGINE_DATASET_H
 #define PODSIM_ENGINE_DATASET_H
 

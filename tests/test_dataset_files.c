@@ -119,6 +119,40 @@ static void text_is_cut_into_samples(void)
     refuse("{\"kind\": \"text\", \"path\": \"@/corpus\"}", "0 bytes", "");
 }
 
+/* Each begins at one of the `length` bytes from its place on, all of them occur, the same
+ * key gives the same, and the test split and bytes beyond the samples in use stay unseen. */
+static void text_is_shifted(void)
+{
+    unsigned char bytes[200];
+    scalar input[4], again[4];
+    int32_t labels[4];
+    unsigned seen = 0;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)(i + 50);
+    write_file("corpus", bytes, sizeof(bytes));
+    struct dataset *dataset = open_good("{\"kind\": \"text\", \"path\": \"@/corpus\", "
+                                        "\"length\": 4, \"train_samples\": 9, "
+                                        "\"shift\": true}");
+    for (uint64_t step = 0; step < 100; step++)
+        for (uint64_t k = 0; k < 9; k++) {
+            dataset_training_sample(dataset, 1, step, k, input, labels);
+            dataset_training_sample(dataset, 1, step, k, again, labels);
+            unsigned shift = (unsigned)input[0] - 50U - 4 * (unsigned)k;
+            CU_ASSERT(shift < 4 && (k < 8 || shift == 0));
+            seen |= 1U << shift;
+            for (int i = 0; i < 4; i++)
+                CU_ASSERT(input[i] == again[i] && input[i] == input[0] + (scalar)i &&
+                          labels[i] == (int32_t)input[i] + 1);
+        }
+    CU_ASSERT(seen == 15);
+    dataset_sample(dataset, DATASET_TRAIN, 2, input, labels);
+    CU_ASSERT(input[0] == 58);
+    dataset_free(dataset);
+    refuse("{\"kind\": \"text\", \"path\": \"@/corpus\", \"length\": 4, \"shift\": 3}",
+           "shift", "");
+    refuse("{\"kind\": \"synthetic\", \"shift\": true}", "shift", "");
+}
+
 static void text_of_a_folder(void)
 {
     scalar input[2];
@@ -188,6 +222,7 @@ static const struct check checks[] = {
     {"CIFAR is read", cifar_is_read},
     {"a corrupt CIFAR file is located", cifar_corruption_is_located},
     {"a text is cut into samples", text_is_cut_into_samples},
+    {"text is shifted", text_is_shifted},
     {"the text of a folder", text_of_a_folder},
     {"the text of the licences", text_of_the_licences},
     {"missing files say where to get them", missing_files_say_where_to_get_them},

@@ -13,6 +13,7 @@ struct dataset {
     uint64_t wanted[DATASET_SPLITS]; /* samples asked for; UINT64_MAX: all */
     bool flip;
     uint64_t crop_padding;
+    bool shift;
     void *data; /* the kind's own, freed by its close */
 };
 
@@ -29,6 +30,10 @@ struct dataset_kind {
     bool (*open)(struct dataset *dataset, struct error *error);
     void (*sample)(const struct dataset *dataset, enum dataset_split split, uint64_t index,
                    scalar *input, int32_t *labels);
+    /* Optional. A training sample that begins at any place of a text: sample k's is
+     * k * labels. */
+    void (*passage)(const struct dataset *dataset, uint64_t first, scalar *input,
+                    int32_t *labels);
     /* Frees dataset->data, which is not NULL, whether opened or not. */
     void (*close)(struct dataset *dataset);
     /* Optional. What stands outside an image's border; 0 when there is no function. */

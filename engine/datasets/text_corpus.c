@@ -161,16 +161,23 @@ static bool open_text(struct dataset *dataset, struct error *error)
     return count_samples(dataset, error);
 }
 
+static void passage_of_text(const struct dataset *dataset, uint64_t first, scalar *input,
+                            int32_t *labels)
+{
+    const struct corpus *corpus = dataset->data;
+    const uint8_t *byte = corpus->bytes + first;
+    for (uint64_t i = 0; i < corpus->length; i++) {
+        input[i] = (scalar)byte[i];
+        labels[i] = byte[i + 1];
+    }
+}
+
 static void sample_text(const struct dataset *dataset, enum dataset_split split,
                         uint64_t index, scalar *input, int32_t *labels)
 {
     const struct corpus *corpus = dataset->data;
     uint64_t first = split == DATASET_TRAIN ? 0 : corpus->byte_count - test_bytes(corpus);
-    const uint8_t *byte = corpus->bytes + first + index * corpus->length;
-    for (uint64_t i = 0; i < corpus->length; i++) {
-        input[i] = (scalar)byte[i];
-        labels[i] = byte[i + 1];
-    }
+    passage_of_text(dataset, first + index * corpus->length, input, labels);
 }
 
 static void close_text(struct dataset *dataset)
@@ -190,5 +197,6 @@ const struct dataset_kind dataset_text = {
     .describe = describe_text,
     .open = open_text,
     .sample = sample_text,
+    .passage = passage_of_text,
     .close = close_text,
 };
