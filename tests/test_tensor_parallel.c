@@ -14,6 +14,9 @@ static const char wide_mlp[] = "{\"preset\": \"mlp\", \"input\": [512], \"hidden
 static const char lm[] =
     "{\"preset\": \"transformer_lm\", \"vocabulary\": 11, \"length\": 6, \"width\": 24, "
     "\"depth\": 2, \"heads\": 12, \"tied\": false, \"dropout\": 0.1}";
+static const char tied_lm[] =
+    "{\"preset\": \"transformer_lm\", \"vocabulary\": 11, \"length\": 6, \"width\": 24, "
+    "\"depth\": 2, \"heads\": 12}";
 static const char points[] =
     "{\"kind\": \"synthetic\", \"features\": 12, \"classes\": 5, \"separation\": 2, "
     "\"train_samples\": 400, \"test_samples\": 50}";
@@ -208,6 +211,36 @@ static void test_codistillation(void)
     simulation_free(s);
 }
 
+/* Checkpoints that arrive at once, but after the step has begun: whatever the split, a
+ * pupil learns from the weights of the step before the last. */
+static void test_checkpoints(void)
+{
+    static const char exchange[] =
+        "\"kind\": \"codistillation\", \"exchange\": \"checkpoints\", \"period\": 1, "
+        "\"alpha\": 0.7, \"inner\":";
+    const struct text_link quick = {INFINITY, 1e-9};
+    struct simulation *s = simulate(
+        "{\"model\": %s, \"data\": %s, \"platform\": %s, \"seed\": 5, \"batch\": 12, "
+        "\"micro_batch\": 3, \"steps\": %d, \"evaluate_every\": 1, "
+        "\"optimizer\": {\"kind\": \"sgd\", \"learning_rate\": 0.02}, \"methods\": "
+        "[{\"name\": \"one\", %s \"backprop\"}, "
+        "{\"name\": \"no\", \"kind\": \"codistillation\", \"alpha\": 0}, "
+        "{\"name\": \"split\", %s {\"kind\": \"tensor_parallel\"}}, "
+        "{\"name\": \"staged\", %s {\"kind\": \"tensor_parallel\", \"inner\": "
+        "{\"kind\": \"pipeline\", \"stages\": 2}}}]}",
+        tied_lm, texts, roofline_machine(8, "full", true, 1 << 26, quick), 2 * STEPS,
+        exchange, exchange, exchange);
+    for (size_t step = 0; step < 2 * STEPS; step++) {
+        double one = simulated_metric(s->methods[0], "loss", 0, step);
+        CHECK_CLOSE(simulated_metric(s->methods[2], "loss", 0, step), one, 1e-5);
+        CHECK_CLOSE(simulated_metric(s->methods[3], "loss", 2, step), one, 1e-5);
+        if (step == 2 * STEPS - 1)
+            CU_ASSERT(fabs(simulated_metric(s->methods[1], "loss", 0, step) - one) >
+                      1e-4 * one);
+    }
+    simulation_free(s);
+}
+
 /* Two sums of a pair's rows and one of its columns' input gradient, a micro-batch: a ring
  * moves 2 (T - 1) times the array in all. The first pair's input has no gradient. */
 static void test_bytes(void)
@@ -314,9 +347,11 @@ static void test_refusals(void)
     refused(mlp, points, "\"optimizer\": \"lars\",", two, "lars");
     refused(mlp, points, "\"optimizer\": {\"kind\": \"sgd\", \"clip_norm\": 1},", two,
             "clip_norm");
-    refused(mlp, points, "", "{\"kind\": \"tensor_parallel\", \"inner\": \"data_parallel\"}",
+    refused(mlp, points, "",
+            "{\"kind\": \"tensor_parallel\", \"inner\": \"data_parallel\"}",
             "put it outside");
-    refused(mlp, points, "", "{\"kind\": \"tensor_parallel\", \"inner\": \"tensor_parallel\"}",
+    refused(mlp, points, "",
+            "{\"kind\": \"tensor_parallel\", \"inner\": \"tensor_parallel\"}",
             "cannot be inside");
 }
 
@@ -324,6 +359,7 @@ static const struct check checks[] = {
     {"multi-layer perceptrons learn what one processor learns", test_mlp},
     {"language models likewise", test_transformer},
     {"codistilled models likewise", test_codistillation},
+    {"codistilled models that exchange checkpoints", test_checkpoints},
     {"bytes", test_bytes},
     {"memory and time", test_memory_and_time},
     {"what is refused", test_refusals},

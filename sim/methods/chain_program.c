@@ -144,7 +144,7 @@ static bool emit_loss(struct plan *plan, struct code *code, uint32_t part,
             return false;
     for (size_t i = 0; i < p->teacher_count; i++)
         if (!add_taught(plan, code, OP_RECEIVE, part, p->teacher_edges[i], micro_batch,
-                          error))
+                        error))
             return false;
     return code_add(code, OP_LOSS, part, PLAN_NONE, micro_batch, error);
 }
@@ -174,9 +174,8 @@ static bool run_backward_blocks(const struct passing *backward, struct error *er
         if (first < own->first_layer || end > own->end_layer || first == end)
             continue;
         if (!pass_forward(&again, first, end, error) ||
-            (end == own->end_layer &&
-             !begin_backward(plan, backward->code, backward->part, backward->micro_batch,
-                             error)) ||
+            (end == own->end_layer && !begin_backward(plan, backward->code, backward->part,
+                                                      backward->micro_batch, error)) ||
             !pass_backward(backward, first, end, error))
             return false;
     }
