@@ -4,6 +4,7 @@
 #include "sim/machine.h"
 
 #include "base/checked.h"
+#include "sim/machine_memory.h"
 
 #include <simgrid/actor.h>
 #include <simgrid/comm.h>
@@ -91,15 +92,20 @@ static void reach(double date_s)
     pace.runs = true;
 }
 
-static void start_simgrid(void)
+/* Stacks below glibc's threshold for mmap lie close together: with thousands of actors
+ * that is a tenth of the run. */
+static void start_simgrid(size_t processors)
 {
+    const char *stack = processors > 1024 ? "--cfg=contexts/stack-size:64"
+                                          : "--cfg=contexts/stack-size:256";
+    machine_memory_keep();
     char *arguments[] = {
         (char *)"podsim",
         (char *)"--cfg=network/model:CM02",
         (char *)"--cfg=network/TCP-gamma:1e30",
         (char *)"--cfg=network/crosstraffic:0",
         (char *)"--cfg=surf/precision:1e-13",
-        (char *)"--cfg=contexts/stack-size:256",
+        (char *)stack,
         (char *)"--log=root.app:file:/dev/null",
         NULL,
     };
@@ -251,7 +257,7 @@ struct machine *machine_create(struct platform *platform,
                                 .inboxes = inboxes,
                                 .link_used = link_used,
                                 .slowing = 1};
-    start_simgrid();
+    start_simgrid(platform_processor_count(platform));
     size_t shared = shared_pairs(channels, alone, channel_count, pairs);
     bool made =
         load_platform(platform, pairs, shared, error) &&

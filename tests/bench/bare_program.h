@@ -1,5 +1,5 @@
-/* For bench_scale: a plan's programs as lists of sleeps, puts and gets for bare_simgrid.
- * The delays and the bytes are those that the executor charges. */
+/* For bench_scale: what podsim did in a step, as lists of sleeps, puts and gets for
+ * bare_simgrid. Each delay and each transfer is there, in each processor's order. */
 #ifndef PODSIM_TESTS_BENCH_BARE_PROGRAM_H
 #define PODSIM_TESTS_BENCH_BARE_PROGRAM_H
 
@@ -7,13 +7,12 @@
 
 #include <stdio.h>
 
-struct bare_counts {
-    uint64_t computations, messages;
-};
-
-/* One step of the experiment's only method. */
+/* One step of the experiment's only method, message by message. Simulates it: once a
+ * process. */
 bool bare_program_write(const struct experiment *experiment, FILE *out,
-                        struct bare_counts *counts, struct error *error);
+                        struct error *error);
+/* Computations of an instruction and messages in that step. */
+uint64_t bare_events(const struct experiment *experiment);
 /* SimGrid's platform file with the routes that the program uses. */
 bool bare_platform_write(const struct experiment *experiment, FILE *out,
                          struct error *error);

@@ -14,10 +14,17 @@ struct bare_actor {
     uint64_t operations;
 };
 
-enum bare_kind { BARE_SLEEP, BARE_PUT, BARE_PUT_ASYNC, BARE_GET, BARE_WAIT };
+enum bare_kind {
+    BARE_ACCEPT, /* messages of this mailbox go to the actor, and travel at once */
+    BARE_SLEEP,
+    BARE_PUT,    /* until it has arrived */
+    BARE_GET,    /* until it has arrived */
+    BARE_AWAIT,  /* a signal to this actor */
+    BARE_SIGNAL, /* to the actor `target` */
+};
 
 struct bare_operation {
-    uint32_t kind, mailbox;
+    uint32_t kind, target; /* a mailbox or an actor */
     double seconds;
     uint64_t bytes;
 };

@@ -1,10 +1,12 @@
 /* How much podsim costs beside a bare SimGrid program that issues the same transfers and
  * delays, and what an event costs as machines grow:
  *
- *     bench_scale PODSIM BARE_SIMGRID
+ *     bench_scale PODSIM BARE_SIMGRID [NAME...]
  *
- * The two run alternately; medians of the wall times of the whole processes. An event is a
- * computation of an instruction or a message. */
+ * The two run alternately; medians of whole processes, wall time and processor time. Both
+ * must come to the same simulated time. An event is a computation of an instruction or a
+ * message. What one costs is measured twice: the whole process's time over the events of
+ * one step, and the time that a second step adds, free of the start. */
 #include "analysis/run.h"
 #include "base/text.h"
 #include "tests/bench/bare_program.h"
@@ -32,9 +34,9 @@ static const struct scale scales[] = {
     {"scale-4096", "message", 3, true},
     {"scale-pipeline-256", "message", 9, false},
     {"scale-allreduce-1024", "message", 3, false},
-    {"scale-64", "auto", 9, false},
-    {"scale-512", "auto", 9, false},
-    {"scale-4096", "auto", 3, false},
+    {"scale-64", "auto", 9, true},
+    {"scale-512", "auto", 9, true},
+    {"scale-4096", "auto", 3, true},
     {"scale-8192", "auto", 3, false},
     {"scale-pipeline-256", "auto", 9, false},
     {"scale-allreduce-1024", "auto", 3, false},
@@ -44,8 +46,11 @@ enum { SCALES = sizeof scales / sizeof scales[0], ROUNDS = 15, PATH_BYTES = 4096
 struct bench {
     const char *podsim, *bare;
     char directory[PATH_BYTES];
-    double worst_ratio;
-    double cheapest_event_s, dearest_event_s;
+    double worst_ratio;    /* of processor time */
+    double worst_mistake;  /* relative, of simulated times */
+    struct range { /* of an event's cost */
+        double least_s, most_s;
+    } whole[2], further[2]; /* a fidelity: message, auto */
 };
 
 struct cost {
@@ -120,14 +125,16 @@ static bool run_timed(const struct bench *b, char *const *arguments, const char 
 }
 
 static bool run_podsim(const struct bench *b, const struct scale *s, const char *file,
-                       struct cost *cost)
+                       int steps_run, struct cost *cost)
 {
-    char fidelity[64];
+    char fidelity[64], steps[64];
     snprintf(fidelity, sizeof fidelity, "fidelity=%s", s->fidelity);
-    char *const arguments[] = {
-        (char *)b->podsim, (char *)"run",   (char *)file, (char *)"--quiet",
-        (char *)"--json",  (char *)"--set", fidelity,     NULL};
-    return run_timed(b, arguments, "podsim.json", cost);
+    snprintf(steps, sizeof steps, "steps=%d", steps_run);
+    char *const arguments[] = {(char *)b->podsim, (char *)"run",   (char *)file,
+                               (char *)"--quiet", (char *)"--json", (char *)"--set",
+                               fidelity,          (char *)"--set", steps,
+                               NULL};
+    return run_timed(b, arguments, steps_run == 1 ? "podsim.json" : "further.json", cost);
 }
 
 static bool run_bare(const struct bench *b, struct cost *cost)
@@ -173,49 +180,93 @@ static double bare_simulated_s(const struct bench *b)
     return time_s;
 }
 
-static bool write_file(const struct bench *b, const char *name, struct experiment *e,
-                       struct bare_counts *counts, struct error *error)
+/* SimGrid runs once a process: a child does it. */
+static bool in_child(const struct bench *b, const char *name, struct experiment *e,
+                     bool (*write)(const struct experiment *, FILE *, struct error *))
 {
     char path[PATH_BYTES];
+    int status = -1;
     path_of(b, name, path);
-    FILE *out = fopen(path, "wb");
-    if (out == NULL)
-        return error_set(error, STATUS_HOST, "cannot write %s", path);
-    bool good = counts != NULL ? bare_program_write(e, out, counts, error)
-                               : bare_platform_write(e, out, error);
-    fclose(out);
-    return good;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct error error = {0};
+        FILE *out = fopen(path, "wb");
+        bool good = out != NULL && write(e, out, &error) && fclose(out) == 0;
+        if (!good)
+            fprintf(stderr, "bench-scale: %s: %s\n", path, error.message);
+        fflush(NULL);
+        _exit(good ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-static bool prepare(const struct bench *b, const char *file, struct bare_counts *counts,
+static bool prepare(const struct bench *b, const char *file, bool program, uint64_t *events,
                     struct error *error)
 {
     struct json_file *text = json_file_read(file, error);
     struct experiment *e = text == NULL ? NULL : experiment_read(text, error);
-    bool good = e != NULL && write_file(b, "platform.xml", e, NULL, error) &&
-                write_file(b, "program", e, counts, error);
+    if (e == NULL)
+        return false;
+    *events = bare_events(e);
+    bool good = !program || (in_child(b, "platform.xml", e, bare_platform_write) &&
+                             in_child(b, "program", e, bare_program_write));
     experiment_free(e);
-    return good;
+    return good || error_set(error, STATUS_HOST, "%s: no program for bare SimGrid", file);
+}
+
+static void extend(struct range *range, double event_s)
+{
+    range->least_s = range->most_s > 0 ? fmin(range->least_s, event_s) : event_s;
+    range->most_s = fmax(range->most_s, event_s);
+}
+
+/* What an event costs, as a column and for the comparison of sizes. */
+static bool event_costs(struct bench *b, const struct scale *s, const char *file,
+                        uint64_t events, const struct cost *one, double *further_s)
+{
+    struct cost two[ROUNDS];
+    bool message = strcmp(s->fidelity, "message") == 0;
+    *further_s = NAN;
+    if (!s->flat)
+        return true;
+    for (int i = 0; i < s->rounds; i++)
+        if (!run_podsim(b, s, file, 2, &two[i]))
+            return false;
+    *further_s = (medians(two, s->rounds).cpu_s - one->cpu_s) / (double)events;
+    extend(&b->whole[!message], one->cpu_s / (double)events);
+    extend(&b->further[!message], *further_s);
+    return true;
+}
+
+static void print_row(const struct bench *b, const struct scale *s, uint64_t events,
+                      const struct cost *ours, double further_s)
+{
+    char further[32] = "-";
+    if (!isnan(further_s))
+        snprintf(further, sizeof further, "%.2f", 1e6 * further_s);
+    printf("%-20s %-8s %8llu %8.3f %8.3f %9.2f %9s %12.6g", s->name, s->fidelity,
+           (unsigned long long)events, ours->wall_s, ours->cpu_s,
+           1e6 * ours->cpu_s / (double)events, further, podsim_simulated_s(b));
 }
 
 static bool message_row(struct bench *b, const struct scale *s, const char *file,
                         uint64_t events)
 {
     struct cost podsim[ROUNDS], bare[ROUNDS];
+    double further_s;
     for (int i = 0; i < s->rounds; i++)
-        if (!run_podsim(b, s, file, &podsim[i]) || !run_bare(b, &bare[i]))
+        if (!run_podsim(b, s, file, 1, &podsim[i]) || !run_bare(b, &bare[i]))
             return false;
     struct cost ours = medians(podsim, s->rounds), theirs = medians(bare, s->rounds);
-    double event_s = ours.wall_s / (double)events;
-    printf("%-22s %-8s %9llu %8.3f %8.3f %6.2f %6.2f %9.2f %12.6g %12.6g\n", s->name,
-           s->fidelity, (unsigned long long)events, ours.wall_s, theirs.wall_s,
-           ours.wall_s / theirs.wall_s, ours.cpu_s / theirs.cpu_s, 1e6 * event_s,
-           podsim_simulated_s(b), bare_simulated_s(b));
-    b->worst_ratio = fmax(b->worst_ratio, ours.wall_s / theirs.wall_s);
-    if (s->flat) {
-        b->cheapest_event_s = fmin(b->cheapest_event_s, event_s);
-        b->dearest_event_s = fmax(b->dearest_event_s, event_s);
-    }
+    if (!event_costs(b, s, file, events, &ours, &further_s))
+        return false;
+    print_row(b, s, events, &ours, further_s);
+    printf(" %12.6g %8.3f %8.3f %6.2f %6.2f\n", bare_simulated_s(b), theirs.wall_s,
+           theirs.cpu_s, ours.wall_s / theirs.wall_s, ours.cpu_s / theirs.cpu_s);
+    double mistake = fabs(podsim_simulated_s(b) / bare_simulated_s(b) - 1);
+    b->worst_mistake = mistake <= b->worst_mistake ? b->worst_mistake : mistake; /* NaN */
+    b->worst_ratio = fmax(b->worst_ratio, ours.cpu_s / theirs.cpu_s);
     return true;
 }
 
@@ -223,27 +274,28 @@ static bool auto_row(struct bench *b, const struct scale *s, const char *file,
                      uint64_t events)
 {
     struct cost podsim[ROUNDS];
+    double further_s;
     for (int i = 0; i < s->rounds; i++)
-        if (!run_podsim(b, s, file, &podsim[i]))
+        if (!run_podsim(b, s, file, 1, &podsim[i]))
             return false;
     struct cost ours = medians(podsim, s->rounds);
-    printf("%-22s %-8s %9llu %8.3f %8s %6s %6s %9.2f %12.6g\n", s->name, s->fidelity,
-           (unsigned long long)events, ours.wall_s, "-", "-", "-",
-           1e6 * ours.wall_s / (double)events, podsim_simulated_s(b));
+    if (!event_costs(b, s, file, events, &ours, &further_s))
+        return false;
+    print_row(b, s, events, &ours, further_s);
+    printf("\n");
     return true;
 }
 
 static bool row(struct bench *b, const struct scale *s, struct error *error)
 {
     char file[PATH_BYTES];
-    struct bare_counts counts = {0};
+    uint64_t events;
+    bool message = strcmp(s->fidelity, "message") == 0;
     snprintf(file, sizeof file, "%s/analysis/experiments/%s.json", PODSIM_DATA_DIRECTORY,
              s->name);
-    if (!prepare(b, file, &counts, error))
+    if (!prepare(b, file, message, &events, error))
         return false;
-    uint64_t events = counts.computations + counts.messages;
-    bool done = strcmp(s->fidelity, "message") == 0 ? message_row(b, s, file, events)
-                                                    : auto_row(b, s, file, events);
+    bool done = message ? message_row(b, s, file, events) : auto_row(b, s, file, events);
     fflush(stdout);
     return done || error_set(error, STATUS_HOST, "%s: a run failed", s->name);
 }
@@ -258,8 +310,8 @@ static bool wanted(const struct scale *s, int count, char **names)
 
 static void clean_up(const struct bench *b)
 {
-    static const char *const files[] = {"podsim.json", "bare.txt", "platform.xml",
-                                        "program"};
+    static const char *const files[] = {"podsim.json", "further.json", "bare.txt",
+                                        "platform.xml", "program"};
     char path[PATH_BYTES];
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         path_of(b, files[i], path);
@@ -268,10 +320,17 @@ static void clean_up(const struct bench *b)
     rmdir(b->directory);
 }
 
+static void print_range(const char *fidelity, const char *what, const struct range *range)
+{
+    if (range->most_s > range->least_s)
+        printf("%s: an event%s costs %.2f to %.2f us, x %.2f\n", fidelity, what,
+               1e6 * range->least_s, 1e6 * range->most_s, range->most_s / range->least_s);
+}
+
 int main(int argc, char **argv)
 {
     struct error error = {0};
-    struct bench b = {.cheapest_event_s = INFINITY};
+    struct bench b = {0};
     const char *temporary = getenv("TMPDIR");
     if (argc < 3) {
         fprintf(stderr, "usage: bench_scale PODSIM BARE_SIMGRID [NAME...]\n");
@@ -283,9 +342,11 @@ int main(int argc, char **argv)
              temporary == NULL ? "/tmp" : temporary);
     if (mkdtemp(b.directory) == NULL)
         return STATUS_HOST;
-    printf("%-22s %-8s %9s %8s %8s %6s %6s %9s %12s %12s\n", "experiment", "fidelity",
-           "events", "podsim s", "bare s", "ratio", "of CPU", "us/event", "simulated s",
-           "bare's");
+    printf("us/event: processor time of the whole process; further: that a second step "
+           "adds\n");
+    printf("%-20s %-8s %8s %8s %8s %9s %9s %12s %12s %8s %8s %6s %6s\n", "experiment",
+           "fidelity", "events", "wall s", "CPU s", "us/event", "further", "simulated s",
+           "bare's", "bare's s", "CPU s", "ratio", "of CPU");
     bool good = true;
     for (size_t i = 0; good && i < SCALES; i++)
         if (wanted(&scales[i], argc - 3, argv + 3))
@@ -296,9 +357,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench-scale: %s\n", error.message);
         return error.status;
     }
-    printf("An event from 64 to 4,096 processors: %.2f to %.2f us, x %.2f\n",
-           1e6 * b.cheapest_event_s, 1e6 * b.dearest_event_s,
-           b.dearest_event_s / b.cheapest_event_s);
+    static const char *const fidelities[] = {"message", "auto"};
+    for (int f = 0; f < 2; f++) {
+        print_range(fidelities[f], "", &b.whole[f]);
+        print_range(fidelities[f], " of a further step", &b.further[f]);
+    }
+    printf("Simulated times of podsim and bare SimGrid: at most %.1e apart%s\n",
+           b.worst_mistake, b.worst_mistake <= 1e-9 ? "" : ": NOT THE SAME");
     printf("podsim / bare SimGrid: %.2f\n", b.worst_ratio);
-    return 0;
+    return b.worst_mistake <= 1e-9 ? 0 : STATUS_FAILED;
 }
