@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PUBLISHED_MAX_FIGURES = 16 };
+enum { PUBLISHED_MAX_FIGURES = 20 };
 
 struct published_figure {
     const char *what;
