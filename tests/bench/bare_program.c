@@ -191,8 +191,8 @@ static bool find_signals(struct writer *w, uint32_t processor, struct error *err
         if (action->start_s < free_s)
             return error_set(error, STATUS_BAD_INPUT,
                              "bench-scale has no processors that do two things at once");
-        for (; in < incoming->count &&
-               actions[incoming->items[in]].end_s <= action->start_s;
+        for (;
+             in < incoming->count && actions[incoming->items[in]].end_s <= action->start_s;
              in++)
             free_s = fmax(free_s, actions[incoming->items[in]].end_s);
         if (action->start_s > free_s) {
@@ -229,8 +229,8 @@ static bool add_message(struct writer *w, const struct action *action, struct er
     struct route route;
     if (!platform_route(platform, edge->from_processor, edge->to_processor, &route, error))
         return false;
-    double latency_s = route.latency_s + fmax(from->overlap ? 0 : from->sync_s,
-                                              to->overlap ? 0 : to->sync_s);
+    double latency_s = route.latency_s +
+                       fmax(from->overlap ? 0 : from->sync_s, to->overlap ? 0 : to->sync_s);
     return (latency_s <= 0 || add(w, BARE_SLEEP, 0, latency_s, 0, error)) &&
            add(w, BARE_PUT, action->edge, 0, action->bytes, error);
 }
@@ -245,14 +245,13 @@ static bool add_until(struct writer *w, uint32_t processor, double until_s,
                       struct place *place, struct error *error)
 {
     const struct action *actions = w->recorder.actions;
-    const struct list *incoming = &w->incoming[processor], *signals = &w->signals[processor];
+    const struct list *incoming = &w->incoming[processor],
+                      *signals = &w->signals[processor];
     for (;;) {
-        const struct action *in = place->in < incoming->count
-                                      ? &actions[incoming->items[place->in]]
-                                      : NULL;
-        const struct action *signal = place->signal < signals->count
-                                          ? &actions[signals->items[place->signal]]
-                                          : NULL;
+        const struct action *in =
+            place->in < incoming->count ? &actions[incoming->items[place->in]] : NULL;
+        const struct action *signal =
+            place->signal < signals->count ? &actions[signals->items[place->signal]] : NULL;
         if (in != NULL && in->end_s > until_s)
             in = NULL;
         if (signal != NULL && signal->start_s > until_s)
@@ -325,8 +324,7 @@ static void free_lists(struct list *lists, size_t count)
     free(lists);
 }
 
-bool bare_program_write(const struct experiment *experiment, FILE *out,
-                        struct error *error)
+bool bare_program_write(const struct experiment *experiment, FILE *out, struct error *error)
 {
     struct writer w = {.experiment = experiment,
                        .plan = experiment->plans[0],

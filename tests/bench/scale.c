@@ -46,9 +46,9 @@ enum { SCALES = sizeof scales / sizeof scales[0], ROUNDS = 15, PATH_BYTES = 4096
 struct bench {
     const char *podsim, *bare;
     char directory[PATH_BYTES];
-    double worst_ratio;    /* of processor time */
-    double worst_mistake;  /* relative, of simulated times */
-    struct range { /* of an event's cost */
+    double worst_ratio;   /* of processor time */
+    double worst_mistake; /* relative, of simulated times */
+    struct range {        /* of an event's cost */
         double least_s, most_s;
     } whole[2], further[2]; /* a fidelity: message, auto */
 };
@@ -130,9 +130,15 @@ static bool run_podsim(const struct bench *b, const struct scale *s, const char 
     char fidelity[64], steps[64];
     snprintf(fidelity, sizeof fidelity, "fidelity=%s", s->fidelity);
     snprintf(steps, sizeof steps, "steps=%d", steps_run);
-    char *const arguments[] = {(char *)b->podsim, (char *)"run",   (char *)file,
-                               (char *)"--quiet", (char *)"--json", (char *)"--set",
-                               fidelity,          (char *)"--set", steps,
+    char *const arguments[] = {(char *)b->podsim,
+                               (char *)"run",
+                               (char *)file,
+                               (char *)"--quiet",
+                               (char *)"--json",
+                               (char *)"--set",
+                               fidelity,
+                               (char *)"--set",
+                               steps,
                                NULL};
     return run_timed(b, arguments, steps_run == 1 ? "podsim.json" : "further.json", cost);
 }
