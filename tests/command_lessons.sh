@@ -34,6 +34,16 @@ END
 expect 0 compare tiny.json --json --set fidelity=message
 check "$(value bytes_total)" $((2 * 5 * 2 * 4)) "an all-reduce of two scalars over six ranks"
 
+cat >wide.json <<'END'
+{"model": {"input": [65536], "blocks": [{"name": "b", "layers": [{"kind": "linear", "out": 65536,
+ "bias": 0}]}]}, "numerics": false, "platform": "large.json", "batch": 6, "micro_batch": 1,
+ "steps": 1, "methods": [{"kind": "data_parallel", "replicas": 6}]}
+END
+for fidelity in message auto; do # 16 GiB of gradients in six pieces that are not equal
+    expect 0 compare wide.json --json --set fidelity=$fidelity
+    check "$(value bytes_total)" $((2 * 5 * 4 * 65536 * 65536)) "a large all-reduce, $fidelity"
+done
+
 lesson "2: units are in the keys, and others are refused"
 sed 's/bandwidth_bytes_per_s": 1e7/bandwidth_gbit_per_s": 0.08/' machine.json >units.json
 refuse 2 'bandwidth_bytes_per_s' platform units.json
@@ -62,6 +72,19 @@ experiment 8 4 '{"kind": "local", "stages": 4}'
 expect 0 compare e.json --json
 checks=$((checks + 1))
 [ "$before" != "$(value time_s)" ] || fail "2 and 4 stages take the same time"
+
+# The same bytes over a ring and over a switch: the far pairs of a ring share its links.
+for kind in ring switch; do
+    experiment 4 1 '{"kind": "data_parallel", "replicas": 4, "all_reduce": "halving_doubling"}'
+    sed "s/\"kind\": \"ring\"/\"kind\": \"$kind\"/; s/\"count\": 6/\"count\": 4/" machine.json >$kind.json
+    grep -q "\"kind\": \"$kind\"" $kind.json || fail "no $kind in machine.json"
+    expect 0 compare e.json --json --set platform=$kind.json
+    value time_s >time-$kind
+    value bytes_total >bytes-$kind
+done
+same bytes-ring bytes-switch
+checks=$((checks + 1))
+! cmp -s time-ring time-switch || fail "a ring and a switch take the same time"
 
 lesson "5: two runs of one input are the same"
 expect 0 compare e.json --json -o first
@@ -114,6 +137,9 @@ for n in 1 2 3 5 7; do
 done
 experiment 8 8 '{"kind": "pipeline", "stages": 8}'
 expect 0 compare e.json --set platform=dgx-1 --json
+# Groups of ranks: three replicas of a pipeline of two, whose sums are over three ranks.
+experiment 12 2 '{"kind": "data_parallel", "replicas": 3, "inner": {"kind": "pipeline", "stages": 2}}'
+expect 0 compare e.json --json --set fidelity=message
 cat >mixed.json <<'END'
 {"name": "mixed", "processors": [
   {"name": "a", "count": 2, "kind": "ipu", "peak_flops_per_s": 1e9, "memory_bytes": 1000000,
@@ -139,12 +165,26 @@ cat >table.json <<'END'
  "backward": 1e-30}, "loss": {"loss": 1e-30}, "update": {"update": 1e-30}}},
  "topology": {"kind": "ring", "link": {"bandwidth_bytes_per_s": "infinite", "latency_s": 0}}}
 END
-experiment 16 4 '{"kind": "pipeline", "stages": [2, 2, 2]}'
-expect 0 compare e.json --json --set platform=table.json --set model.depth=5
-close "$(value time_per_step_s)" 36 "a step of three equal stages"
-experiment 16 4 '{"kind": "pipeline", "stages": [1, 1, 4]}'
-expect 0 compare e.json --json --set platform=table.json --set model.depth=5
-close "$(value time_per_step_s)" 54 "a step of uneven stages" # 2 + 4 x 12 + 2 x 2
+for schedule in gpipe 1f1b; do
+    experiment 16 4 "{\"kind\": \"pipeline\", \"schedule\": \"$schedule\", \"stages\": [2, 2, 2]}"
+    expect 0 compare e.json --json --set platform=table.json --set model.depth=5
+    close "$(value time_per_step_s)" 36 "a step of three equal stages, $schedule"
+    # The last stage is never idle between its first forward and its last backward, 4 x 12;
+    # before it two forwards of 1 s, after it two backwards of 2 s.
+    experiment 16 4 "{\"kind\": \"pipeline\", \"schedule\": \"$schedule\", \"stages\": [1, 1, 4]}"
+    expect 0 compare e.json --json --set platform=table.json --set model.depth=5
+    close "$(value time_per_step_s)" 54 "a step of uneven stages, $schedule"
+    # The first stage is the slow one, 4 s forward and 8 s back; the others take 1 and 2.
+    # GPipe: four forwards of it, 1 + 1 and 2 + 2 until a gradient is back, four backwards.
+    # 1F1B: never idle, for the first gradient is back at 10 s, before its third forward ends.
+    slow=$([ $schedule = gpipe ] && echo 54 || echo 48)
+    experiment 16 4 "{\"kind\": \"pipeline\", \"schedule\": \"$schedule\", \"stages\": [4, 1, 1]}"
+    expect 0 compare e.json --json --set platform=table.json --set model.depth=5
+    close "$(value time_per_step_s)" $slow "a step whose first stage is slow, $schedule"
+    value peak_bytes >peak-$schedule
+done
+checks=$((checks + 1))
+[ "$(cat peak-1f1b)" -lt "$(cat peak-gpipe)" ] || fail "1F1B keeps as much as GPipe"
 
 lesson "11: capacity is enforced, the peak of every stage told"
 expect 3 run e.json --set 'methods=[{"kind": "local", "stages": [1, 7]}]' --set batch=2048 \
