@@ -9,6 +9,7 @@
     X(bias)                                                                              \
     X(relu)                                                                              \
     X(flatten)                                                                           \
+    X(copy)                                                                              \
     X(add)                                                                               \
     X(gelu)                                                                              \
     X(dropout)                                                                           \

@@ -14,6 +14,9 @@ struct sharding {
     struct value_set gradients; /* the whole model's values that have one */
 };
 
+/* Identities of layers that the whole model does not have. Its own are small. */
+enum { BIAS_IDENTITY = 1 << 30, COPY_IDENTITY = 1 << 29 };
+
 static bool is_kind(const struct layer *layer, const char *name)
 {
     return strcmp(layer->kind->name, name) == 0;
@@ -120,7 +123,7 @@ static bool add_bias(struct sharding *s, size_t index, size_t tensor, struct err
                    error))
         return false;
     model->layers[model->layer_count - 1].identity =
-        (UINT32_C(1) << 30) | s->from->layers[index].identity;
+        BIAS_IDENTITY | s->from->layers[index].identity;
     return add_slice(s, model->layer_count - 1, 0, index, tensor, 1, true, error);
 }
 
@@ -168,29 +171,29 @@ static bool add_rows(struct sharding *s, size_t index, struct error *error)
            (tensors < 2 || add_bias(s, index, 1, error));
 }
 
-/* The sum over the ranks must be of the group's gradient alone. */
-static bool check_input(const struct sharding *s, size_t first, struct error *error)
+/* The sum over the ranks must be of the group's gradient alone: where later layers use its
+ * input too, the group gets a copy, whose gradient joins theirs after the sum. For the
+ * group's layers value_of is the copy. */
+static bool part_input(struct sharding *s, size_t first, struct error *error)
 {
-    size_t value = s->from->layers[first].input[0];
-    return !value_set_has(&s->gradients, value) ||
-           model_used_until(s->from, value) == first + 1 ||
-           error_set(error, STATUS_BAD_INPUT,
-                     "layer \"%s\" cannot be split: a later layer uses its input too",
-                     s->from->layers[first].name);
+    struct model *model = s->shard->model;
+    const struct layer *layer = &s->from->layers[first];
+    size_t value = layer->input[0];
+    char name[LAYER_NAME_BYTES + 8];
+    if (!value_set_has(&s->gradients, value) ||
+        model_used_until(s->from, value) == first + 1)
+        return true;
+    snprintf(name, sizeof name, "%s.copy", layer->name);
+    if (!model_add(model, "copy", name, NULL, &s->value_of[value], 1, SIZE_MAX,
+                   &s->value_of[value], error))
+        return false;
+    model->layers[model->layer_count - 1].identity = COPY_IDENTITY | layer->identity;
+    return true;
 }
 
-static bool add_group(struct sharding *s, size_t first, size_t end, struct error *error)
+static bool add_group_layers(struct sharding *s, size_t first, size_t end,
+                             struct error *error)
 {
-    struct model_shard *shard = s->shard;
-    if (!check_input(s, first, error))
-        return false;
-    if (!checked_grow((void **)&shard->groups, &shard->group_capacity,
-                      shard->group_count + 1, sizeof *shard->groups))
-        return error_memory(error, "split layers");
-    struct split_group *group = &shard->groups[shard->group_count++];
-    group->first_layer = shard->model->layer_count;
-    group->end_layer = group->first_layer + (end - first);
-    group->gradient = value_set_has(&s->gradients, s->from->layers[first].input[0]);
     if (end == first + 1)
         return add_attention(s, first, error);
     if (!add_columns(s, first, error))
@@ -199,6 +202,23 @@ static bool add_group(struct sharding *s, size_t first, size_t end, struct error
         if (!add_layer(s, i, &s->from->layers[i], error))
             return false;
     return add_rows(s, end - 1, error);
+}
+
+static bool add_group(struct sharding *s, size_t first, size_t end, struct error *error)
+{
+    struct model_shard *shard = s->shard;
+    const size_t input = s->from->layers[first].input[0], shared = s->value_of[input];
+    if (!part_input(s, first, error))
+        return false;
+    if (!checked_grow((void **)&shard->groups, &shard->group_capacity,
+                      shard->group_count + 1, sizeof *shard->groups))
+        return error_memory(error, "split layers");
+    struct split_group *group = &shard->groups[shard->group_count++];
+    group->first_layer = shard->model->layer_count;
+    group->end_layer = group->first_layer + (end - first);
+    bool added = add_group_layers(s, first, end, error);
+    s->value_of[input] = shared;
+    return added;
 }
 
 /* Blocks are kept. A group belongs to the block in which it begins; a block of which that

@@ -2,7 +2,8 @@
  * computes it. Two products with element-wise layers between them become a product with
  * its columns split and one with its rows split; attention is split by heads. What such a
  * group puts out is a term of a sum over the ranks, and so is the gradient that it gives
- * back; the bias after the sum is a layer of its own. */
+ * back; the bias after the sum is a layer of its own, and so is a copy of an input that
+ * other layers use too. */
 #ifndef PODSIM_ENGINE_MODEL_SHARD_H
 #define PODSIM_ENGINE_MODEL_SHARD_H
 
@@ -20,7 +21,6 @@ struct model_slice {
 /* Layers [first, end) of the shard that each rank computes its term of. */
 struct split_group {
     size_t first_layer, end_layer;
-    bool gradient; /* that of its input is wanted */
 };
 
 struct model_shard {

@@ -14,6 +14,9 @@ static const char wide_mlp[] = "{\"preset\": \"mlp\", \"input\": [512], \"hidden
 static const char lm[] =
     "{\"preset\": \"transformer_lm\", \"vocabulary\": 11, \"length\": 6, \"width\": 24, "
     "\"depth\": 2, \"heads\": 12, \"tied\": false, \"dropout\": 0.1}";
+static const char late_norm_lm[] =
+    "{\"preset\": \"transformer_lm\", \"vocabulary\": 11, \"length\": 6, \"width\": 24, "
+    "\"depth\": 2, \"heads\": 12, \"norm_first\": false, \"tied\": false}";
 static const char tied_lm[] =
     "{\"preset\": \"transformer_lm\", \"vocabulary\": 11, \"length\": 6, \"width\": 24, "
     "\"depth\": 2, \"heads\": 12}";
@@ -187,6 +190,7 @@ static void test_transformer(void)
 {
     check_training(lm, texts, sgd);
     check_training(lm, texts, by_message);
+    check_training(late_norm_lm, texts, sgd);
 }
 
 /* Two models that teach each other, each over two ranks, and each on one processor. */
@@ -340,10 +344,6 @@ static void test_refusals(void)
     refused(lm, texts, "", five, "cannot be split over 5 ranks");
     refused("{\"preset\": \"mlp\", \"input\": [12], \"depth\": 0, \"classes\": 5}", points,
             "", two, "nothing to split");
-    refused("{\"preset\": \"transformer_lm\", \"vocabulary\": 11, \"length\": 6, "
-            "\"width\": 8, \"depth\": 1, \"heads\": 2, \"tied\": false, \"norm_first\": "
-            "false}",
-            texts, "", two, "uses its input too");
     refused(mlp, points, "\"optimizer\": \"lars\",", two, "lars");
     refused(mlp, points, "\"optimizer\": {\"kind\": \"sgd\", \"clip_norm\": 1},", two,
             "clip_norm");
