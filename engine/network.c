@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/random.h"
+#include "engine/blas.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -124,8 +125,7 @@ struct network *network_create(const struct network_options *options, struct err
         error_memory(error, "network");
         return NULL;
     }
-    /* How a product is shared out among threads would show in its last bits. */
-    openblas_set_num_threads(1);
+    blas_prepare();
     network->options = *options;
     if (!network_layout_make(options, &network->layout, error) ||
         !allocate_all(network, error) || !prepare_layers(network, error)) {
