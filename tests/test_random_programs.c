@@ -68,7 +68,7 @@ static void draw_local(char text[256], size_t stages)
              draw_word(more, 3));
 }
 
-static size_t draw_inner(char text[256], size_t processors, size_t blocks)
+static size_t draw_chain(char text[256], size_t processors, size_t blocks)
 {
     size_t most = processors < blocks ? processors : blocks;
     size_t stages = (size_t)draw(1, most);
@@ -86,7 +86,26 @@ static size_t draw_inner(char text[256], size_t processors, size_t blocks)
     }
 }
 
-static void draw_method(char text[1024], size_t processors, size_t blocks)
+/* Every stage on several processors; pairs of layers become one block. */
+static size_t draw_inner(char text[512], size_t processors, size_t blocks, size_t *ranks)
+{
+    char chain[256];
+    *ranks = blocks > 1 && draw(0, 2) == 0
+                 ? (size_t)draw(1, processors < 4 ? processors : 4)
+                 : 1;
+    if (*ranks > 1)
+        blocks = (blocks + 1) / 2;
+    size_t each = draw_chain(chain, processors / *ranks, blocks);
+    snprintf(text, 512, "%s", chain);
+    if (*ranks > 1)
+        snprintf(text, 512,
+                 "{\"kind\": \"tensor_parallel\", \"ranks\": %zu, \"all_reduce\": \"%s\", "
+                 "\"inner\": %s}",
+                 *ranks, draw(0, 1) == 0 ? "ring" : "recursive_doubling", chain);
+    return each * *ranks;
+}
+
+static size_t draw_method(char text[1024], size_t processors, size_t blocks)
 {
     static const char *const exchanges[] = {
         "", "\"topology\": \"ring\", ", "\"exchange\": \"checkpoints\", \"period\": 2, "};
@@ -95,8 +114,8 @@ static void draw_method(char text[1024], size_t processors, size_t blocks)
     static const char *const shares[] = {
         "", ", \"buckets\": 2", ", \"shard\": \"optimizer\"",
         ", \"shard\": \"gradients\", \"buckets\": 3", ", \"average_every\": 2"};
-    char inner[256];
-    size_t each = draw_inner(inner, processors, blocks);
+    char inner[512];
+    size_t ranks, each = draw_inner(inner, processors, blocks, &ranks);
     size_t copies = (size_t)draw(1, processors / each);
     uint64_t choice = draw(0, 3);
     if (choice == 0)
@@ -113,6 +132,7 @@ static void draw_method(char text[1024], size_t processors, size_t blocks)
             inner);
     else
         snprintf(text, 1024, "%s", inner);
+    return ranks;
 }
 
 static char *draw_experiment(bool numerics, uint64_t most_steps)
@@ -123,18 +143,18 @@ static char *draw_experiment(bool numerics, uint64_t most_steps)
     uint64_t micro_batch = draw(1, 5);
     static const uint64_t counts[] = {60, 12, 2, 1}; /* 12 has no share for 5 and 7 */
     uint64_t micro_batches = counts[most_steps > 3 ? draw(1, 3) : draw(0, 1)];
-    draw_method(method, processors, blocks);
+    size_t ranks = draw_method(method, processors, blocks);
     CU_ASSERT_FATAL(
         asprintf(
             &text,
-            "{\"model\": {\"preset\": \"mlp\", \"input\": [9], \"hidden\": %d, "
+            "{\"model\": {\"preset\": \"mlp\", \"input\": [9], \"hidden\": %zu, "
             "\"depth\": %zu, \"classes\": 5}, \"data\": {\"kind\": \"synthetic\", "
             "\"features\": 9, \"classes\": 5, \"train_samples\": 30, "
             "\"test_samples\": 10}, "
             "\"platform\": %s, \"numerics\": %s, \"fidelity\": \"message\", \"steps\": %d, "
             "\"batch\": %llu, \"micro_batch\": %llu, \"precision\": \"%s\", "
             "\"methods\": [%s]}",
-            (int)draw(1, 40), blocks - 1, draw_machine(processors),
+            (size_t)draw(1, 40) * ranks, blocks - 1, draw_machine(processors),
             numerics ? "true" : "false", (int)draw(1, most_steps),
             (unsigned long long)(micro_batches * micro_batch),
             (unsigned long long)micro_batch, formats[draw(0, 3)], method) >= 0);
