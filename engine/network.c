@@ -2,7 +2,6 @@
 
 #include "base/checked.h"
 #include "base/random.h"
-#include "engine/blas.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -125,7 +124,8 @@ struct network *network_create(const struct network_options *options, struct err
         error_memory(error, "network");
         return NULL;
     }
-    blas_prepare();
+    /* How a product is shared out among threads would show in its last bits. */
+    openblas_set_num_threads(1);
     network->options = *options;
     if (!network_layout_make(options, &network->layout, error) ||
         !allocate_all(network, error) || !prepare_layers(network, error)) {
