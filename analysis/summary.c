@@ -292,7 +292,7 @@ cJSON *summary_of_experiment(const struct experiment *e, cJSON *methods)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON *resolved = cJSON_Duplicate(json_file_tree(e->file), true);
-    if (object == NULL || resolved == NULL ||
+    if (object == NULL || resolved == NULL || !json_exact_numbers(resolved) ||
         !cJSON_AddStringToObject(object, "podsim", PODSIM_VERSION) ||
         !summary_add_u64(object, "seed", e->seed) ||
         !cJSON_AddBoolToObject(object, "numerics", e->numerics) ||

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Above this a JSON number, being a double, no longer holds every integer. */
@@ -370,4 +371,29 @@ bool json_read_choice(const struct json_at *object, const char *key,
     if (*chosen >= count)
         return true;
     return put_default(object, key, cJSON_CreateString(names[*chosen]), error);
+}
+
+static bool make_exact(cJSON *number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.15g", number->valuedouble);
+    if (strtod(text, NULL) == number->valuedouble)
+        return true;
+    snprintf(text, sizeof text, "%.17g", number->valuedouble);
+    number->valuestring = cJSON_malloc(strlen(text) + 1);
+    if (number->valuestring == NULL)
+        return false;
+    strcpy(number->valuestring, text);
+    number->type = cJSON_Raw | (number->type & cJSON_StringIsConst);
+    return true;
+}
+
+bool json_exact_numbers(cJSON *tree)
+{
+    if (cJSON_IsNumber(tree))
+        return make_exact(tree);
+    for (cJSON *child = tree->child; child != NULL; child = child->next)
+        if (!json_exact_numbers(child))
+            return false;
+    return true;
 }

@@ -95,4 +95,8 @@ bool json_read_choice(const struct json_at *object, const char *key, const char 
  * is near enough to be a likely slip. */
 size_t json_nearest(const char *word, const char *const *names, size_t count);
 
+/* Makes raw text of the numbers that cJSON would print with too few digits, so that whoever
+ * reads the printed tree has the same numbers. */
+bool json_exact_numbers(cJSON *tree);
+
 #endif

@@ -93,6 +93,72 @@ static const char *find_bad_character(const char *text)
     return NULL;
 }
 
+static const char *skip_digits(const char *c)
+{
+    return c + strspn(c, "0123456789");
+}
+
+/* One past a number as JSON writes it (RFC 8259, section 6), whose start is given; NULL:
+ * it is none. `integer`: without fraction and exponent. */
+static const char *number_end(const char *c, bool *integer)
+{
+    c += *c == '-';
+    const char *end = *c == '0' ? c + 1 : skip_digits(c);
+    *integer = true;
+    if (end == c)
+        return NULL;
+    if (*end == '.') {
+        *integer = false;
+        c = end + 1;
+        end = skip_digits(c);
+        if (end == c)
+            return NULL;
+    }
+    if (*end == 'e' || *end == 'E') {
+        *integer = false;
+        c = end + 1 + (end[1] == '+' || end[1] == '-');
+        end = skip_digits(c);
+        if (end == c)
+            return NULL;
+    }
+    return strchr("0123456789+-.eE", *end) != NULL && *end != '\0' ? NULL : end;
+}
+
+/* The double that is read for an integer is another one. */
+static bool inexact(const char *digits, size_t length)
+{
+    char nearest[400];
+    int count = snprintf(nearest, sizeof nearest, "%.0f", strtod(digits, NULL));
+    return length > 15 &&
+           ((size_t)count != length || memcmp(nearest, digits, length) != 0);
+}
+
+/* What cJSON lets pass: numbers that JSON has not, such as 03, and integers that a double
+ * would make another of. NULL when all is well. */
+static const char *find_bad_number(const char *text, const char **what)
+{
+    bool quoted = false;
+    for (const char *c = text; *c != '\0'; c++) {
+        if (quoted && *c == '\\' && c[1] != '\0') {
+            c++;
+            continue;
+        }
+        if (*c == '"')
+            quoted = !quoted;
+        if (quoted || (*c != '-' && !isdigit((unsigned char)*c)))
+            continue;
+        bool integer;
+        const char *end = number_end(c, &integer);
+        const char *digits = c + (*c == '-');
+        *what = end == NULL ? "is not a number as JSON writes it"
+                            : "is an integer that no double equals";
+        if (end == NULL || (integer && inexact(digits, (size_t)(end - digits))))
+            return c;
+        c = end - 1;
+    }
+    return NULL;
+}
+
 /* The parser gives up at a depth of its own. */
 static bool too_deep(const char *text, const char *end)
 {
@@ -111,15 +177,32 @@ static bool too_deep(const char *text, const char *end)
     return depth >= CJSON_NESTING_LIMIT;
 }
 
+static void find_place(const char *text, const char *at, size_t *line, size_t *column)
+{
+    *line = *column = 1;
+    for (const char *c = text; c < at; c++) {
+        *column = *c == '\n' ? 1 : *column + 1;
+        *line += *c == '\n';
+    }
+}
+
+static bool check_numbers(const char *name, const char *text, struct error *error)
+{
+    const char *what, *bad = find_bad_number(text, &what);
+    size_t line, column;
+    if (bad == NULL)
+        return true;
+    find_place(text, bad, &line, &column);
+    return error_set(error, STATUS_BAD_INPUT, "%s:%zu:%zu: %.*s %s", name, line, column,
+                     (int)strspn(bad, "0123456789+-.eE"), bad, what);
+}
+
 /* Says where in the text the parser stopped. */
 static void fail_syntax(const char *name, const char *text, const char *end,
                         struct error *error)
 {
-    size_t line = 1, column = 1;
-    for (const char *c = text; c < end; c++) {
-        column = *c == '\n' ? 1 : column + 1;
-        line += *c == '\n';
-    }
+    size_t line, column;
+    find_place(text, end, &line, &column);
     if (end[strspn(end, " \t\r\n")] == '\0') {
         error_set(error, STATUS_BAD_INPUT, "%s:%zu:%zu: not JSON: the text ends too early",
                   name, line, column);
@@ -158,7 +241,7 @@ struct json_file *json_file_parse(const char *name, const char *text, struct err
         return NULL;
     }
     struct json_at root = json_root(file);
-    if (!check_form(&root, error)) {
+    if (!check_numbers(name, text, error) || !check_form(&root, error)) {
         json_file_free(file);
         return NULL;
     }
@@ -315,7 +398,13 @@ static bool set_below(const struct json_at *at, char *path, const char *value,
     if (path == NULL) {
         if (find_bad_character(value) != NULL)
             return json_fail(at, error, "the value to set is not UTF-8 text");
+        const char *what, *bad;
         cJSON *parsed = cJSON_ParseWithOpts(value, NULL, 1);
+        if (parsed != NULL && (bad = find_bad_number(value, &what)) != NULL) {
+            cJSON_Delete(parsed);
+            return json_fail(at, error, "%.*s %s", (int)strspn(bad, "0123456789+-.eE"), bad,
+                             what);
+        }
         if (parsed == NULL)
             parsed = cJSON_CreateString(value);
         if (parsed == NULL)
