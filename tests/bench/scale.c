@@ -51,6 +51,7 @@ struct bench {
     struct range {        /* of an event's cost */
         double least_s, most_s;
     } whole[2], further[2]; /* a fidelity: message, auto */
+    struct range bare_event;
 };
 
 struct cost {
@@ -273,6 +274,8 @@ static bool message_row(struct bench *b, const struct scale *s, const char *file
     double mistake = fabs(podsim_simulated_s(b) / bare_simulated_s(b) - 1);
     b->worst_mistake = mistake <= b->worst_mistake ? b->worst_mistake : mistake; /* NaN */
     b->worst_ratio = fmax(b->worst_ratio, ours.cpu_s / theirs.cpu_s);
+    if (s->flat)
+        extend(&b->bare_event, theirs.cpu_s / (double)events);
     return true;
 }
 
@@ -368,6 +371,7 @@ int main(int argc, char **argv)
         print_range(fidelities[f], "", &b.whole[f]);
         print_range(fidelities[f], " of a further step", &b.further[f]);
     }
+    print_range("bare SimGrid", "", &b.bare_event);
     printf("Simulated times of podsim and bare SimGrid: at most %.1e apart%s\n",
            b.worst_mistake, b.worst_mistake <= 1e-9 ? "" : ": NOT THE SAME");
     printf("podsim / bare SimGrid: %.2f\n", b.worst_ratio);
