@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -104,6 +105,20 @@ static bool prepare(struct child *c, const struct dataset *dataset, const char *
     return c->trainer != NULL;
 }
 
+/* OpenBLAS tries for ever to get the buffer that its first product wants. */
+static bool matrix_library_has_memory(struct error *error)
+{
+    const size_t wanted = (size_t)192 << 20;
+    void *buffer = mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                        -1, 0);
+    if (buffer == MAP_FAILED)
+        return error_set(error, STATUS_HOST,
+                         "no memory left for the matrix library, which needs %zu MiB",
+                         wanted >> 20);
+    munmap(buffer, wanted);
+    return true;
+}
+
 static char *simulate(struct child *c, struct error *error)
 {
     const struct experiment *e = c->experiment;
@@ -122,6 +137,8 @@ static char *simulate(struct child *c, struct error *error)
         .progress_context = c,
     };
     struct execution_result result;
+    if (e->numerics && !matrix_library_has_memory(error))
+        return NULL;
     if (!execute(&execution, &result, error))
         return NULL;
     cJSON *summary = summary_of_method(e, c->method, c->header, &result,

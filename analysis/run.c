@@ -31,6 +31,7 @@ struct pool {
     const struct run_options *options;
     const struct dataset *dataset;
     struct job *jobs;
+    struct pollfd *waits; /* one for each that may run */
     size_t count, running;
     pid_t process; /* our own */
 };
@@ -63,6 +64,7 @@ static void run_child(const struct pool *pool, size_t method, const char *direct
         if (pool->jobs[i].pipe >= 0)
             close(pool->jobs[i].pipe);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* writing tells of it */
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would read the result */
     if (getppid() != pool->process)
         _exit(0); /* it has ended in between */
@@ -191,16 +193,17 @@ static void tell_progress(const struct pool *pool)
 /* Waits for something from any child. */
 static bool attend(struct pool *pool, struct error *error)
 {
-    struct pollfd *waits = checked_calloc(pool->count, sizeof *waits);
-    if (waits == NULL)
-        return error_memory(error, "children");
+    nfds_t running = 0;
     for (size_t i = 0; i < pool->count; i++)
-        waits[i] = (struct pollfd){.fd = pool->jobs[i].pipe, .events = POLLIN};
-    if (poll(waits, pool->count, -1) > 0)
-        for (size_t i = 0; i < pool->count; i++)
-            if (pool->jobs[i].pipe >= 0 && waits[i].revents != 0)
-                receive(pool, i);
-    free(waits);
+        if (pool->jobs[i].pipe >= 0)
+            pool->waits[running++] =
+                (struct pollfd){.fd = pool->jobs[i].pipe, .events = POLLIN};
+    if (poll(pool->waits, running, -1) < 0 && errno != EINTR)
+        return error_set(error, STATUS_HOST, "cannot wait for children: %s",
+                         strerror(errno));
+    for (size_t i = 0, k = 0; i < pool->count; i++)
+        if (pool->jobs[i].pipe >= 0 && pool->waits[k++].revents != 0)
+            receive(pool, i);
     tell_progress(pool);
     return true;
 }
@@ -223,9 +226,14 @@ static void note_stopped(const struct pool *pool, size_t method)
 {
     struct job *job = &pool->jobs[method];
     const struct plan *plan = pool->experiment->plans[method];
-    if (job->summary != NULL || job->error.status != STATUS_IMPOSSIBLE)
+    bool failed = job->error.status == STATUS_HOST && pool->options->keep_going;
+    if (job->summary != NULL || (job->error.status != STATUS_IMPOSSIBLE && !failed))
         return;
     cJSON *stopped = summary_of_stopped(plan, job->error.message);
+    if (failed && cJSON_AddTrueToObject(stopped, "failed") == NULL) {
+        cJSON_Delete(stopped);
+        return;
+    }
     char *text = stopped == NULL ? NULL : summary_text(stopped);
     cJSON_Delete(stopped);
     job->summary = text == NULL ? NULL : cJSON_CreateRaw(text);
@@ -267,6 +275,20 @@ static void stop(struct pool *pool)
         cJSON_Delete(job->summary);
     }
     free(pool->jobs);
+    free(pool->waits);
+}
+
+/* Beside new traces an old summary would tell of others. */
+static bool clear_directory(const char *path, struct error *error)
+{
+    char old[4096];
+    if (path == NULL)
+        return true;
+    return make_directory(path, error) &&
+           (snprintf(old, sizeof old, "%s/summary.json", path) >= (int)sizeof old ||
+            unlink(old) == 0 || errno == ENOENT ||
+            error_set(error, STATUS_HOST, "%s: cannot be replaced: %s", old,
+                      strerror(errno)));
 }
 
 static size_t job_limit(const struct run_options *options)
@@ -290,13 +312,14 @@ cJSON *run_methods(const struct experiment *experiment, const struct run_options
                         .count = experiment->method_count,
                         .process = getpid()};
     cJSON *list = NULL;
-    if (pool.jobs == NULL) {
+    pool.waits = checked_calloc(pool.count, sizeof *pool.waits);
+    if (pool.jobs == NULL || pool.waits == NULL) {
         pool.count = 0;
         error_memory(error, "children");
     } else {
         for (size_t i = 0; i < pool.count; i++)
             pool.jobs[i].pipe = -1;
-        if ((options->directory == NULL || make_directory(options->directory, error)) &&
+        if (clear_directory(options->directory, error) &&
             run_pool(&pool, job_limit(options), error))
             list = collect(&pool, error);
     }

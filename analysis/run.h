@@ -9,6 +9,8 @@ struct run_options {
     const char *directory; /* traces go to DIR/METHOD/, or DIR when flat; NULL: none */
     bool flat;
     size_t jobs;           /* children at once; 0: as many as cores */
+    bool keep_going; /* a method that this computer could not do is a result too: "stopped",
+                      * with "failed": true */
     /* fraction of all steps done (0 to 1); the furthest method that is still running, its
      * steps and its simulated time; may be NULL */
     void (*progress)(void *context, double fraction, const char *method, uint64_t steps,

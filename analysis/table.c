@@ -257,16 +257,18 @@ static void print_ranking(FILE *out, const cJSON *methods, bool numerics, const 
 
 static void print_meaning(FILE *out, const cJSON *methods, bool numerics)
 {
-    const cJSON *first = cJSON_GetArrayItem(methods, 0);
+    const cJSON *trained = cJSON_GetArrayItem(methods, 0);
+    while (trained != NULL && stopped(trained) != NULL)
+        trained = trained->next;
     fprintf(out, "\ntime: simulated, all steps; bytes moved: over all edges between processors; "
                  "peak memory: of the\nprocessor that needs most; busy: computing, share of "
                  "time x processors used.\n");
-    if (numerics)
+    if (numerics && trained != NULL)
         fprintf(out,
                 "loss: training loss of the last step; accuracy: test set, after the last step; "
                 "to target: simulated\ntime at the first evaluation with %.4g %% or more.\n",
-                100 * number(first, "target_accuracy"));
-    else
+                100 * number(trained, "target_accuracy"));
+    else if (!numerics)
         fprintf(out, "Cost only: nothing was trained, so loss, accuracy and time to target are "
                      "not known.\n");
 }

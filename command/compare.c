@@ -36,16 +36,21 @@ static bool print_table(const struct experiment *e, const cJSON *summary)
     return printed;
 }
 
-/* Status 3 when nothing fits. */
+/* Status 4 when this computer could not do a method, 3 when nothing fits. */
 static enum status outcome(const cJSON *summary)
 {
     cJSON *methods =
         summary_parsed(cJSON_GetObjectItemCaseSensitive(summary, "methods"));
     const cJSON *method;
     enum status status = STATUS_IMPOSSIBLE;
-    cJSON_ArrayForEach(method, methods)
+    cJSON_ArrayForEach(method, methods) {
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "failed"))) {
+            status = STATUS_HOST;
+            break;
+        }
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "fits")))
             status = STATUS_OK;
+    }
     cJSON_Delete(methods);
     return status;
 }

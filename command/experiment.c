@@ -57,6 +57,7 @@ cJSON *command_simulate(const struct experiment *experiment, const struct option
     const struct run_options run = {.directory = options->directory,
                                     .flat = flat,
                                     .jobs = (size_t)options->jobs,
+                                    .keep_going = true,
                                     .progress = progress_show,
                                     .progress_context = &progress};
     progress_begin(&progress, options->quiet);
