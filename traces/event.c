@@ -66,6 +66,15 @@ static bool event_fault(const struct event *event, const char *what, struct erro
                      event->end_s, what);
 }
 
+/* A machine that slow is no mistake of ours. */
+static bool too_long(double end_s, struct error *error)
+{
+    return error_set(error, STATUS_IMPOSSIBLE,
+                     "simulated time comes to %.3g s, and is counted to 292 years (2^63 ns): "
+                     "the slowest processor or link is too slow for so many steps",
+                     end_s);
+}
+
 bool event_check(const struct event *event, const struct trace_header *header,
                  struct error *error)
 {
@@ -73,8 +82,9 @@ bool event_check(const struct event *event, const struct trace_header *header,
         return event_fault(event, "unknown kind", error);
     if (event->processor >= header->processor_count)
         return event_fault(event, "no such processor", error);
-    if (!(event->start_s >= 0) || !(event->end_s >= event->start_s) ||
-        !(event->end_s <= LONGEST_S))
+    if (event->end_s > LONGEST_S && event->end_s >= event->start_s)
+        return too_long(event->end_s, error);
+    if (!(event->start_s >= 0) || !(event->end_s >= event->start_s))
         return event_fault(event, "impossible times", error);
     if (event->layer != EVENT_NONE && event->layer >= header->layer_count)
         return event_fault(event, "no such layer", error);
@@ -99,7 +109,9 @@ bool event_check(const struct event *event, const struct trace_header *header,
 
 bool trace_end_check(double total_s, struct error *error)
 {
-    return (total_s >= 0 && total_s <= LONGEST_S) ||
+    if (total_s > LONGEST_S)
+        return too_long(total_s, error);
+    return total_s >= 0 ||
            error_set(error, STATUS_FAILED, "trace: a run that ends at %g s", total_s);
 }
 
