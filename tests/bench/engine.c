@@ -1,7 +1,8 @@
 /* How fast the engine trains.
  *   bench_engine              one line a model, and the shares of sgemm and of a copy
  *   bench_engine step MODEL   runs a number of steps for every number read, and prints the
- *                             seconds they took: so engine.py lets two engines take turns
+ *                             processor seconds they took: so engine.py lets two engines
+ *                             take turns
  * A model is one line of the table. */
 #include "base/checked.h"
 #include "base/random.h"
@@ -45,10 +46,11 @@ struct training {
     uint64_t step;
 };
 
+/* Of this processor's work: what others do on it meanwhile does not count. */
 static double now_s(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -264,6 +266,8 @@ static void print_copy_share(const struct row *row)
 
 static int print_all(void)
 {
+    /* PyTorch's may be the same library: OPENBLAS_CORETYPE then speaks to both. */
+    printf("OpenBLAS's kernels are those for %s\n", openblas_get_corename());
     for (size_t i = 0; i < ROW_COUNT; i++) {
         struct training t;
         double seconds[ROUNDS];

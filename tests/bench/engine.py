@@ -1,4 +1,4 @@
-"""Step times of the engine and of PyTorch, which take turns on one thread.
+"""Processor time of a step of the engine and of PyTorch, which take turns on one thread.
 
 usage: engine.py BENCH_ENGINE [MODEL...]
 
@@ -126,14 +126,14 @@ class Torch:
         self.optimizer = optimizer(self.model.parameters())
 
     def steps(self, count):
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(count):
             self.optimizer.zero_grad()
             logits = self.model(self.inputs)
             logits = logits.reshape(-1, logits.shape[-1])
             functional.cross_entropy(logits, self.labels).backward()
             self.optimizer.step()
-        return time.perf_counter() - start
+        return time.process_time() - start
 
 
 class Engine:
