@@ -248,6 +248,8 @@ static cJSON *collect(struct pool *pool, struct error *error)
         note_stopped(pool, i);
         if (job->summary == NULL) {
             *error = job->error;
+            if (error->status == STATUS_BAD_INPUT)
+                error_prefix(error, "%s", json_file_name(pool->experiment->file));
             cJSON_Delete(list);
             return NULL;
         }

@@ -39,8 +39,9 @@ bool json_fail(const struct json_at *at, struct error *error, const char *format
     vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
     size_t used = write_path(at, path, sizeof(path));
-    return error_set(error, STATUS_BAD_INPUT, "%s: %s%s%s", json_file_name(at->file), path,
-                     used > 0 ? ": " : "", message);
+    return error_set(error, STATUS_BAD_INPUT, "%s: %s%s%s%s", json_file_name(at->file), path,
+                     used > 0 ? ": " : "", message,
+                     json_file_was_set(at) ? " (a value that was set by an option)" : "");
 }
 
 /* What stands at a place, for messages: `the string "abc"`. */

@@ -61,6 +61,8 @@ bool json_element(const struct json_at *array, size_t index, struct json_at *ele
 bool json_entry(const struct json_at *object, size_t index, struct json_at *member);
 /* Moves a place to its next sibling, in constant time; false when it is the last. */
 bool json_next(struct json_at *at);
+/* The value at the place, or what it is part of, came from json_file_set: messages say so. */
+bool json_file_was_set(const struct json_at *at);
 /* Where a word may stand for an object: turns the string "x" at a place into
  * {"<key>": "x"}, in the tree. Other values are left alone. */
 bool json_expand(const struct json_at *at, const char *key, struct error *error);

@@ -16,6 +16,8 @@ enum { MAX_FILE_BYTES = 64 << 20 };
 struct json_file {
     char *name;
     cJSON *tree;
+    const cJSON **set; /* places that json_file_set has filled */
+    size_t set_count, set_capacity;
 };
 
 static int compare_keys(const void *a, const void *b)
@@ -253,6 +255,7 @@ void json_file_free(struct json_file *file)
     if (file == NULL)
         return;
     cJSON_Delete(file->tree);
+    free(file->set);
     free(file->name);
     free(file);
 }
@@ -260,6 +263,15 @@ void json_file_free(struct json_file *file)
 const char *json_file_name(const struct json_file *file)
 {
     return file->name;
+}
+
+bool json_file_was_set(const struct json_at *at)
+{
+    for (const struct json_at *up = at; up != NULL; up = up->parent)
+        for (size_t i = 0; i < up->file->set_count; i++)
+            if (up->file->set[i] == up->node)
+                return true;
+    return false;
 }
 
 cJSON *json_file_tree(const struct json_file *file)
@@ -392,6 +404,15 @@ bool json_expand(const struct json_at *at, const char *key, struct error *error)
     return true;
 }
 
+static bool note_set(struct json_file *file, const cJSON *node, struct error *error)
+{
+    if (!checked_grow((void **)&file->set, &file->set_capacity, file->set_count + 1,
+                      sizeof *file->set))
+        return error_memory(error, "JSON places");
+    file->set[file->set_count++] = node;
+    return true;
+}
+
 static bool set_below(const struct json_at *at, char *path, const char *value,
                       struct error *error)
 {
@@ -416,7 +437,7 @@ static bool set_below(const struct json_at *at, char *path, const char *value,
             return false;
         }
         replace_contents(at->node, parsed);
-        return true;
+        return note_set(at->file, at->node, error);
     }
     char *rest = strchr(path, '.');
     if (rest != NULL)

@@ -107,6 +107,8 @@ void model_gradient_values(const struct model *model, size_t first, size_t end,
  * in that set. */
 bool model_backward_wants_input(const struct model *model, size_t first, size_t end,
                                 size_t layer, bool input_gradient);
+/* The same where that set is at hand. */
+bool model_wants_input(const struct model *model, size_t layer, const struct value_set *wants);
 
 /* The values of a run whose gradient backward from these seeds computes, the seeds among
  * them: layer i takes part when value i + 1 is there. */

@@ -107,15 +107,20 @@ void model_gradient_values(const struct model *model, size_t first, size_t end,
     }
 }
 
+bool model_wants_input(const struct model *model, size_t layer, const struct value_set *wants)
+{
+    for (size_t k = 0; k < model->layers[layer].input_count; k++)
+        if (value_set_has(wants, model->layers[layer].input[k]))
+            return true;
+    return false;
+}
+
 bool model_backward_wants_input(const struct model *model, size_t first, size_t end,
                                 size_t layer, bool input_gradient)
 {
     struct value_set wants;
     model_gradient_values(model, first, end, input_gradient, &wants);
-    for (size_t k = 0; k < model->layers[layer].input_count; k++)
-        if (value_set_has(&wants, model->layers[layer].input[k]))
-            return true;
-    return false;
+    return model_wants_input(model, layer, &wants);
 }
 
 /* The layer after which the value may go: its last user in the run; SIZE_MAX when it

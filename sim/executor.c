@@ -224,14 +224,15 @@ static bool all_finished(struct executor *x, struct error *error)
     const char *name = platform_processor(x->execution->platform, w->processor)->name;
     if (w->at != NULL)
         instruction_text(x->plan, w->at, text, sizeof text);
-    if (w->lost && w->stream == NULL)
+    if (w->lost_link != NULL)
         return error_set(error, STATUS_IMPOSSIBLE,
-                         "stopped at %.9g s: a link from processor %s is down for good",
-                         machine_now_s(), name);
+                         "stopped at %.9g s: link %s is down for good, and processor %s has "
+                         "to send over it",
+                         machine_now_s(), w->lost_link->name, name);
     return error_set(error, STATUS_IMPOSSIBLE, "%s at %.9g s in step %llu: processor %s %s %s",
                      w->lost ? "stopped" : "deadlock", machine_now_s(),
                      (unsigned long long)w->step, name,
-                     w->lost ? "(or a link of its) failed for good before" : "waits in", text);
+                     w->lost ? "failed for good before" : "waits in", text);
 }
 
 static bool finish_sinks(struct executor *x, double total_s, struct error *error)

@@ -15,12 +15,11 @@ static bool add_charge(struct charges *charges, uint32_t layer, const struct pas
     return true;
 }
 
-static bool layer_charge(const struct plan *plan, const struct part *part,
-                         const struct processor *processor, enum pass pass, size_t layer,
-                         bool gradient_out, struct charges *charges, struct error *error)
+static bool layer_charge(const struct plan *plan, const struct processor *processor, enum pass pass, size_t layer,
+                         const struct value_set *wants, struct charges *charges,
+                         struct error *error)
 {
-    bool wants_input = model_backward_wants_input(plan->model, part->first_layer,
-                                                  part->end_layer, layer, gradient_out);
+    bool wants_input = model_wants_input(plan->model, layer, wants);
     struct pass_cost cost;
     return cost_layer(&plan->model->layers[layer], pass, wants_input, plan->micro_batch,
                       &plan->precision, processor, &cost, error) &&
@@ -49,8 +48,10 @@ static bool pass_charges(const struct plan *plan, const struct part *part,
                          const struct processor *processor, enum pass pass, bool received,
                          struct charges *charges, struct error *error)
 {
-    struct value_set values;
+    struct value_set values, wants;
     computed(plan, part, pass, received, &values);
+    model_gradient_values(plan->model, part->first_layer, part->end_layer,
+                          part->gradient_out && !received, &wants);
     size_t layers = part->end_layer - part->first_layer;
     charges->items = checked_calloc(layers + 1, sizeof *charges->items);
     if (charges->items == NULL)
@@ -59,8 +60,7 @@ static bool pass_charges(const struct plan *plan, const struct part *part,
         bool forward = pass == PASS_FORWARD || pass == PASS_RECOMPUTE;
         size_t layer = forward ? part->first_layer + i : part->end_layer - 1 - i;
         if (value_set_has(&values, layer + 1) &&
-            !layer_charge(plan, part, processor, pass, layer,
-                          part->gradient_out && !received, charges, error))
+            !layer_charge(plan, processor, pass, layer, &wants, charges, error))
             return false;
     }
     return true;

@@ -114,6 +114,7 @@ struct walker {
     uint64_t step;
     bool finished;
     bool lost; /* its processor, or a link that it needs, has failed for good */
+    const struct link *lost_link; /* NULL: it was the processor */
     const struct instruction *at; /* for the report of a deadlock */
 };
 

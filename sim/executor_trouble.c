@@ -81,6 +81,16 @@ static double link_back_s(const struct trouble *t, size_t link, double now_s)
     return back;
 }
 
+static const struct link *first_lost(const struct executor *x, const struct route *route,
+                                     double now_s)
+{
+    const struct trouble *t = platform_trouble(x->execution->platform);
+    size_t i = 0;
+    while (i + 1 < route->link_count && !isinf(link_back_s(t, route->links[i], now_s)))
+        i++;
+    return platform_link(x->execution->platform, route->links[i]);
+}
+
 void trouble_wait_for_links(struct walker *w, const struct edge *edge)
 {
     struct executor *x = w->executor;
@@ -98,6 +108,7 @@ void trouble_wait_for_links(struct walker *w, const struct edge *edge)
         down = back > now_s;
         if (isinf(back)) {
             w->lost = true;
+            w->lost_link = first_lost(x, &route, now_s);
             gate_wait(w->gate);
         }
         if (down) {
@@ -183,9 +194,11 @@ bool trouble_ended_run(struct executor *x, char *note, size_t bytes)
     }
     if (lost == NULL || !some_copy_finished(x))
         return false;
-    snprintf(note, bytes, "%s %s for good; %zu of %zu processor streams did not finish",
-             platform_processor(x->execution->platform, lost->processor)->name,
-             lost->stream != NULL ? "failed" : "lost a link", unfinished,
-             x->plan->stream_count);
+    snprintf(note, bytes, "%s %s failed for good; %zu of %zu processor streams did not finish",
+             lost->lost_link != NULL ? "link" : "processor",
+             lost->lost_link != NULL
+                 ? lost->lost_link->name
+                 : platform_processor(x->execution->platform, lost->processor)->name,
+             unfinished, x->plan->stream_count);
     return true;
 }

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 extern const struct method_kind method_backprop, method_pipeline, method_tensor_parallel, method_local,
     method_data_parallel,
@@ -35,13 +36,15 @@ const struct method_kind *method_kind_get(size_t index)
 static bool check_name(const struct json_at *at, const char *name, struct error *error)
 {
     size_t length = strlen(name);
-    bool good = length > 0 && length < LAYER_NAME_BYTES && name[0] != '.' && name[0] != '-';
+    bool good = length > 0 && length < LAYER_NAME_BYTES && strchr(".- ", name[0]) == NULL &&
+                name[length - 1] != ' ' && strcasecmp(name, "summary.json") != 0;
     for (size_t i = 0; i < length; i++)
         good = good && (isalnum((unsigned char)name[i]) || strchr("-_.+ ", name[i]) != NULL);
     if (!good)
         return json_fail(at, error,
                          "\"%.60s\" is no name for a method: 1 to %d letters, digits, "
-                         "- _ . + or spaces, not beginning with . or -",
+                         "- _ . + or spaces, not beginning with . or - or a space, not ending "
+                         "with one, and not that of the summary's file",
                          name, LAYER_NAME_BYTES - 1);
     return true;
 }

@@ -80,17 +80,16 @@ static bool cut_by_list(const struct stages *stages, const struct model *model,
 }
 
 static bool block_seconds(const struct planner *planner, const struct model *model,
-                          size_t block, uint32_t processor, double *seconds,
-                          struct error *error)
+                          size_t block, const struct value_set *wants, uint32_t processor,
+                          double *seconds, struct error *error)
 {
     const struct setting *setting = planner->setting;
     *seconds = 0;
     for (size_t i = model->blocks[block].first_layer; i < model->blocks[block].end_layer; i++)
         for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
-            /* Nobody wants the gradient of the model's input. */
-            bool wants = model_backward_wants_input(model, 0, model->layer_count, i, false);
             struct pass_cost cost;
-            if (!cost_layer(&model->layers[i], (enum pass)pass, wants, setting->micro_batch,
+            if (!cost_layer(&model->layers[i], (enum pass)pass,
+                            model_wants_input(model, i, wants), setting->micro_batch,
                             &setting->precision,
                             platform_processor(setting->platform, processor), &cost, error))
                 return false;
@@ -150,6 +149,9 @@ static bool prefix_sums(const struct planner *planner, const struct model *model
 {
     size_t width = model->block_count + 1;
     size_t processors = stages->processors > 0 ? stages->processors : stages->count;
+    struct value_set wants;
+    /* Nobody wants the gradient of the model's input. */
+    model_gradient_values(model, 0, model->layer_count, false, &wants);
     for (size_t s = 0; s < stages->count; s++) {
         uint32_t processor = stage_processor(planner, s % processors);
         if (s > 0 && same_speed(planner, processor,
@@ -160,7 +162,7 @@ static bool prefix_sums(const struct planner *planner, const struct model *model
         prefix[s * width] = 0;
         for (size_t b = 0; b < model->block_count; b++) {
             double seconds;
-            if (!block_seconds(planner, model, b, processor, &seconds, error))
+            if (!block_seconds(planner, model, b, &wants, processor, &seconds, error))
                 return false;
             prefix[s * width + b + 1] = prefix[s * width + b] + seconds;
         }

@@ -178,7 +178,8 @@ bool platform_describe(struct platform *platform, FILE *out, struct error *error
     if (trouble->straggler_count + trouble->degradation_count + trouble->failure_count >
         0) {
         row(out, "trouble");
-        fprintf(out, "%zu stragglers, %zu link changes, %zu processor failures\n",
+        fprintf(out, "%zu stragglers; %zu times of slower or failed links; %zu processor "
+                     "failures\n",
                 trouble->straggler_count, trouble->degradation_count,
                 trouble->failure_count);
     }

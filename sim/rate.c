@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double max_flops_per_s = 1e24;
 
@@ -154,8 +155,10 @@ bool rate_seconds(const struct rate *rate, const struct work *work, double share
     double peak = rate->peak_flops_per_s[work->format];
     if (!(peak > 0))
         return error_set(error, STATUS_BAD_INPUT,
-                         "no peak_flops_per_s for %s, which %s of %s needs",
-                         number_format_name(work->format), work->pass, work->layer_name);
+                         "no peak_flops_per_s for %s, which %s%s%s needs",
+                         number_format_name(work->format), work->pass,
+                         strcmp(work->pass, work->layer_name) == 0 ? "" : " of ",
+                         strcmp(work->pass, work->layer_name) == 0 ? "" : work->layer_name);
     double flops = (double)work->flops;
     double efficiency = curve_value(&rate->efficiency[work->operation], flops, true);
     *seconds = flops / (peak * efficiency * share);

@@ -108,6 +108,23 @@ refuse 2 "resnet34" model resnet35
 refuse 2 "nonesuch" validate nonesuch
 refuse 2 "ipu-m2000" platform ipu-m2001
 
+# Names that would be those of files, or look like others.
+refuse 2 "no name for a method" compare e.json -o result --set 'methods=[{"kind":"local","name":"Summary.json"}]'
+refuse 2 "no name for a method" compare e.json -o result --set 'methods=[{"kind":"local","name":" "}]'
+refuse 2 "no name for a method" compare e.json -o result --set 'methods=[{"kind":"local","name":"local "}]'
+
+# Numbers that would become others; who set a value.
+refuse 2 "9007199254740993" compare e.json -o result --set seed=9007199254740993
+refuse 2 "set by an option" compare e.json -o result --set seed=x
+sed 's/"peak_flops_per_s": 1e9/"peak_flops_per_s": {"fp32": 1e9}/' machine.json >single.json
+refuse 2 "no peak_flops_per_s for fp16, which update needs" compare e.json --set platform=single.json --set 'precision={"weights":"fp16"}'
+grep -q 'e.json: method' err || fail "an error of a run does not name the file: $(cat err)"
+
+# A machine so slow that time ends is none that can: status 3, and the others are told.
+sed 's/"peak_flops_per_s": *[0-9.e+]*/"peak_flops_per_s": 1e-300/' machine.json >slow.json
+expect 3 compare e.json --set platform=slow.json --cost-only
+grep -q '292 years' out || fail "does not say that time is too long: $(cat out)"
+
 # This computer's faults.
 refuse 4 "missing/result" compare e.json -o missing/result
 refuse 4 "e.json/result" compare e.json -o e.json/result
