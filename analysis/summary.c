@@ -23,8 +23,19 @@ uint64_t summary_u64(const cJSON *object, const char *key)
     return cJSON_IsNumber(item) && item->valuedouble > 0 ? (uint64_t)item->valuedouble : 0;
 }
 
-/* Shortest text that reads back as the same double. */
-static bool add_number(cJSON *object, const char *key, double value)
+double summary_number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+}
+
+const char *summary_string(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+bool summary_add_number(cJSON *object, const char *key, double value)
 {
     char digits[40];
     if (!isfinite(value))
@@ -49,9 +60,11 @@ static bool add_edges(cJSON *object, const struct plan *plan,
         if (!cJSON_AddItemToArray(list, item) ||
             !cJSON_AddStringToObject(item, "from", header->processors[edge->from].name) ||
             !cJSON_AddStringToObject(item, "to", header->processors[edge->to].name) ||
-            !cJSON_AddStringToObject(item, "payload", payload_name(plan->edges[i].payload)) ||
+            !cJSON_AddStringToObject(item, "payload",
+                                     payload_name(plan->edges[i].payload)) ||
             !summary_add_u64(item, "bytes", totals->edges[i].bytes) ||
-            !summary_add_u64(item, "messages", totals->edges[i].messages))
+            !summary_add_u64(item, "messages", totals->edges[i].messages) ||
+            !summary_add_number(item, "transfer_s", totals->edges[i].transfer_s))
             return false;
     }
     return list != NULL;
@@ -64,6 +77,7 @@ static bool add_processor_memory(cJSON *list, const struct trace_processor *proc
     if (!cJSON_AddItemToArray(list, item) ||
         !cJSON_AddStringToObject(item, "processor", processor->name) ||
         !summary_add_u64(item, "peak_bytes", total->peak_bytes) ||
+        !summary_add_number(item, "peak_time_s", total->peak_s) ||
         !summary_add_u64(item, "capacity_bytes", processor->memory_capacity_bytes) ||
         (categories = cJSON_AddObjectToObject(item, "at_peak_bytes")) == NULL)
         return false;
@@ -121,7 +135,7 @@ static bool add_shortage(cJSON *object, const struct trace_header *header,
                                    memory_category_name((enum memory_category)largest)) &&
            cJSON_AddStringToObject(item, "first_asked_for",
                                    memory_category_name(shortage->category)) &&
-           add_number(item, "first_time_s", shortage->time_s);
+           summary_add_number(item, "first_time_s", shortage->time_s);
 }
 
 static double last_value(const struct learning_series *series)
@@ -149,10 +163,11 @@ static bool add_curve(cJSON *object, const struct learning *learning)
     for (size_t i = 0; list != NULL && i < learning->accuracy.count; i++) {
         const struct learning_point *point = &learning->accuracy.points[i];
         cJSON *item = cJSON_CreateObject();
-        if (!cJSON_AddItemToArray(list, item) || !summary_add_u64(item, "step", point->step) ||
-            !add_number(item, "time_s", point->time_s) ||
-            !add_number(item, "accuracy", point->value) ||
-            !add_number(item, "test_loss", learning->test_loss.points[i].value))
+        if (!cJSON_AddItemToArray(list, item) ||
+            !summary_add_u64(item, "step", point->step) ||
+            !summary_add_number(item, "time_s", point->time_s) ||
+            !summary_add_number(item, "accuracy", point->value) ||
+            !summary_add_number(item, "test_loss", learning->test_loss.points[i].value))
             return false;
     }
     return list != NULL;
@@ -173,7 +188,7 @@ static double busy_fraction(const struct plan *plan, const struct trace_header *
 static struct trace_edge_total moved(const struct trace_header *header,
                                      const struct trace_totals *totals, bool host)
 {
-    struct trace_edge_total sum = {0, 0};
+    struct trace_edge_total sum = {0};
     for (size_t i = 0; i < header->edge_count; i++)
         if ((header->edges[i].from == header->edges[i].to) == host) {
             sum.bytes += totals->edges[i].bytes;
@@ -196,9 +211,10 @@ static bool add_energy(cJSON *object, const struct experiment *e, const struct p
                                : (double)NAN;
     }
     for (size_t i = 0; i < header->edge_count; i++)
-        joules += (double)totals->edges[i].bytes *
-                  platform_processor(e->platform, header->edges[i].from)->power.joules_per_byte;
-    return add_number(object, "energy_j", joules);
+        joules +=
+            (double)totals->edges[i].bytes *
+            platform_processor(e->platform, header->edges[i].from)->power.joules_per_byte;
+    return summary_add_number(object, "energy_j", joules);
 }
 
 static bool add_totals(cJSON *object, const struct experiment *e, const struct plan *plan,
@@ -209,14 +225,15 @@ static bool add_totals(cJSON *object, const struct experiment *e, const struct p
     double samples = steps * (double)plan->batch;
     return summary_add_u64(object, "processors", plan_processors_used(plan)) &&
            summary_add_u64(object, "steps", e->steps) &&
-           add_number(object, "time_s", totals->time_s) &&
-           add_number(object, "time_per_step_s", totals->time_s / steps) &&
-           add_number(object, "samples_per_s",
-                      totals->time_s > 0 ? samples / totals->time_s : INFINITY) &&
+           summary_add_number(object, "time_s", totals->time_s) &&
+           summary_add_number(object, "time_per_step_s", totals->time_s / steps) &&
+           summary_add_number(object, "samples_per_s",
+                              totals->time_s > 0 ? samples / totals->time_s : INFINITY) &&
            summary_add_u64(object, "bytes_total", between.bytes) &&
            (between.bytes % e->steps == 0
                 ? summary_add_u64(object, "bytes_per_step", between.bytes / e->steps)
-                : add_number(object, "bytes_per_step", (double)between.bytes / steps)) &&
+                : summary_add_number(object, "bytes_per_step",
+                                     (double)between.bytes / steps)) &&
            summary_add_u64(object, "messages", between.messages) &&
            summary_add_u64(object, "host_bytes", moved(header, totals, true).bytes) &&
            add_energy(object, e, plan, header, totals);
@@ -244,22 +261,29 @@ static bool fill(cJSON *object, const struct experiment *e, size_t method,
     bool learned = e->numerics && !result->shortage.happened;
     return cJSON_AddStringToObject(object, "name", plan->name) &&
            cJSON_AddStringToObject(object, "kind", plan->kind) &&
-           add_totals(object, e, plan, header, totals) && add_fidelity(object, e, plan, result) &&
+           add_totals(object, e, plan, header, totals) &&
+           add_fidelity(object, e, plan, result) &&
            add_shortage(object, header, result, totals) &&
            (result->note[0] == '\0' ||
             cJSON_AddStringToObject(object, "note", result->note) != NULL) &&
-           add_number(object, "busy_fraction", busy_fraction(plan, header, totals)) &&
-           cJSON_AddBoolToObject(object, "diverged", learned && diverged(learning)) != NULL &&
-           add_number(object, "loss", learned ? last_value(&learning->loss) : NAN) &&
-           add_number(object, "accuracy",
-                      learned && !diverged(learning) ? last_value(&learning->accuracy)
-                                                     : NAN) &&
-           add_number(object, "test_loss", learned ? last_value(&learning->test_loss) : NAN) &&
-           add_number(object, "target_accuracy", e->target_accuracy) &&
-           add_number(object, "time_to_target_s",
-                      learned ? time_to_target_s(e, learning) : NAN) &&
+           summary_add_number(object, "busy_fraction",
+                              busy_fraction(plan, header, totals)) &&
+           cJSON_AddBoolToObject(object, "diverged", learned && diverged(learning)) !=
+               NULL &&
+           summary_add_number(object, "loss",
+                              learned ? last_value(&learning->loss) : NAN) &&
+           summary_add_number(
+               object, "accuracy",
+               learned && !diverged(learning) ? last_value(&learning->accuracy) : NAN) &&
+           summary_add_number(object, "test_loss",
+                              learned ? last_value(&learning->test_loss) : NAN) &&
+           summary_add_number(object, "target_accuracy", e->target_accuracy) &&
+           summary_add_number(object, "time_to_target_s",
+                              learned ? time_to_target_s(e, learning) : NAN) &&
            add_edges(object, plan, header, totals) &&
-           add_memory(object, plan, header, totals) && add_curve(object, learning);
+           add_memory(object, plan, header, totals) &&
+           summary_add_processors(object, plan, header, totals) &&
+           summary_add_links(object, header, totals) && add_curve(object, learning);
 }
 
 cJSON *summary_of_method(const struct experiment *experiment, size_t method,
@@ -329,7 +353,8 @@ cJSON *summary_parsed(const cJSON *raw_list)
 {
     cJSON *list = cJSON_CreateArray();
     const cJSON *raw;
-    cJSON_ArrayForEach(raw, raw_list) {
+    cJSON_ArrayForEach(raw, raw_list)
+    {
         cJSON *item = cJSON_Parse(raw->valuestring);
         if (!cJSON_AddItemToArray(list, item)) {
             cJSON_Delete(item);
@@ -344,7 +369,8 @@ bool summary_write(const cJSON *summary, const char *directory, struct error *er
 {
     char path[4096];
     if (snprintf(path, sizeof path, "%s/summary.json", directory) >= (int)sizeof path)
-        return error_set(error, STATUS_BAD_INPUT, "%.200s...: the path is too long", directory);
+        return error_set(error, STATUS_BAD_INPUT, "%.200s...: the path is too long",
+                         directory);
     char *text = cJSON_Print(summary);
     if (text == NULL)
         return error_memory(error, "summary");

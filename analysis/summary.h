@@ -27,5 +27,18 @@ bool summary_write(const cJSON *summary, const char *directory, struct error *er
 /* Bytes may exceed what a double holds exactly: written as an integer all the same. */
 bool summary_add_u64(cJSON *object, const char *key, uint64_t value);
 uint64_t summary_u64(const cJSON *object, const char *key);
+/* The shortest text that reads back as the same double; null when it is not finite. */
+bool summary_add_number(cJSON *object, const char *key, double value);
+/* Of a summary that was parsed: NaN and "" when absent or null. */
+double summary_number(const cJSON *object, const char *key);
+const char *summary_string(const cJSON *object, const char *key);
+
+/* analysis/summary_time.c: "processor_time", where each processor's time went and which
+ * parts of the model it has; "links", what each link that was used carried. */
+bool summary_add_processors(cJSON *object, const struct plan *plan,
+                            const struct trace_header *header,
+                            const struct trace_totals *totals);
+bool summary_add_links(cJSON *object, const struct trace_header *header,
+                       const struct trace_totals *totals);
 
 #endif

@@ -10,23 +10,28 @@
 
 void table_print(FILE *out, const char *const *cells, size_t rows, size_t columns)
 {
+    table_print_left(out, cells, rows, columns, 1);
+}
+
+void table_print_left(FILE *out, const char *const *cells, size_t rows, size_t columns,
+                      uint32_t left)
+{
     for (size_t r = 0; r < rows; r++) {
         for (size_t c = 0; c < columns; c++) {
+            const char *text = cells[r * columns + c];
+            bool to_left = (left >> c & 1) != 0, last = c + 1 == columns;
             size_t width = 0;
             for (size_t i = 0; i < rows; i++)
                 if (strlen(cells[i * columns + c]) > width)
                     width = strlen(cells[i * columns + c]);
-            bool last = c + 1 == columns;
-            fprintf(out, "%*s%s", c == 0 ? -(int)width : (int)width, cells[r * columns + c],
-                    last ? "\n" : "  ");
+            if (last && to_left)
+                width = 0; /* no blanks at the end of a line */
+            if (c > 0 && !(last && text[0] == '\0'))
+                fprintf(out, "  ");
+            fprintf(out, "%*s", to_left ? -(int)width : (int)width, text);
         }
+        putc('\n', out);
     }
-}
-
-static double number(const cJSON *method, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(method, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
 }
 
 static const char *name_of(const cJSON *method)
@@ -43,9 +48,11 @@ static bool fits(const cJSON *method)
 static const cJSON *worst_memory(const cJSON *method)
 {
     const cJSON *worst = NULL, *item;
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(method, "memory"))
-        if (worst == NULL || summary_u64(item, "peak_bytes") > summary_u64(worst, "peak_bytes"))
-            worst = item;
+    cJSON_ArrayForEach(
+        item, cJSON_GetObjectItemCaseSensitive(
+                  method, "memory")) if (worst == NULL ||
+                                         summary_u64(item, "peak_bytes") >
+                                             summary_u64(worst, "peak_bytes")) worst = item;
     return worst;
 }
 
@@ -83,35 +90,36 @@ static const cJSON *stopped(const cJSON *method)
 static void fill_row(cell *row, const cJSON *method)
 {
     snprintf(row[0], CELL_BYTES, "%s", name_of(method));
-    snprintf(row[1], CELL_BYTES, "%.0f", number(method, "processors"));
+    snprintf(row[1], CELL_BYTES, "%.0f", summary_number(method, "processors"));
     if (stopped(method) != NULL) {
         for (size_t c = 2; c < COLUMNS; c++)
             snprintf(row[c], CELL_BYTES, "%s", c == 4 ? "stopped" : "-");
         return;
     }
-    number_cell(row[2], "%.4f", number(method, "loss"));
+    number_cell(row[2], "%.4f", summary_number(method, "loss"));
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "diverged")))
         snprintf(row[2], CELL_BYTES, "diverged");
-    number_cell(row[3], "%.2f%%", 100 * number(method, "accuracy"));
-    seconds_cell(row[4], number(method, "time_s"));
-    seconds_cell(row[5], number(method, "time_per_step_s"));
-    seconds_cell(row[6], number(method, "time_to_target_s"));
+    number_cell(row[3], "%.2f%%", 100 * summary_number(method, "accuracy"));
+    seconds_cell(row[4], summary_number(method, "time_s"));
+    seconds_cell(row[5], summary_number(method, "time_per_step_s"));
+    seconds_cell(row[6], summary_number(method, "time_to_target_s"));
     text_bytes(row[7], summary_u64(method, "bytes_total"));
     text_bytes(row[8], peak_bytes(method));
     snprintf(row[9], CELL_BYTES, "%s", fits(method) ? "yes" : "NO");
-    number_cell(row[10], "%.1f%%", 100 * number(method, "busy_fraction"));
+    number_cell(row[10], "%.1f%%", 100 * summary_number(method, "busy_fraction"));
 }
 
 static void print_rows(FILE *out, const cJSON *methods, cell *texts, const char **cells)
 {
     static const char *const headings[COLUMNS] = {
-        "method", "processors", "loss",        "accuracy", "time", "time/step",
+        "method",    "processors",  "loss",        "accuracy", "time", "time/step",
         "to target", "bytes moved", "peak memory", "fits",     "busy"};
     size_t rows = 1;
     const cJSON *method;
     for (size_t c = 0; c < COLUMNS; c++)
         cells[c] = headings[c];
-    cJSON_ArrayForEach(method, methods) {
+    cJSON_ArrayForEach(method, methods)
+    {
         fill_row(texts + rows * COLUMNS, method);
         for (size_t c = 0; c < COLUMNS; c++)
             cells[rows * COLUMNS + c] = texts[rows * COLUMNS + c];
@@ -123,27 +131,32 @@ static void print_rows(FILE *out, const cJSON *methods, cell *texts, const char 
 static void print_shortages(FILE *out, const cJSON *methods)
 {
     const cJSON *method;
-    cJSON_ArrayForEach(method, methods) {
+    cJSON_ArrayForEach(method, methods)
+    {
         const cJSON *shortage = cJSON_GetObjectItemCaseSensitive(method, "shortage");
         char lacks[TEXT_QUANTITY_BYTES], when[TEXT_QUANTITY_BYTES];
         if (shortage == NULL)
             continue;
         const cJSON *processor = cJSON_GetObjectItemCaseSensitive(shortage, "processor");
-        const cJSON *largest = cJSON_GetObjectItemCaseSensitive(shortage, "largest_category");
+        const cJSON *largest =
+            cJSON_GetObjectItemCaseSensitive(shortage, "largest_category");
         const cJSON *first = cJSON_GetObjectItemCaseSensitive(shortage, "first_asked_for");
         fprintf(out,
                 "%s does not fit: processor %s lacks %s, most of it for %s; first at %s, "
                 "for %s.\n",
                 name_of(method), processor->valuestring,
-                text_bytes(lacks, summary_u64(shortage, "lacks_bytes")), largest->valuestring,
-                text_seconds(when, number(shortage, "first_time_s")), first->valuestring);
+                text_bytes(lacks, summary_u64(shortage, "lacks_bytes")),
+                largest->valuestring,
+                text_seconds(when, summary_number(shortage, "first_time_s")),
+                first->valuestring);
     }
 }
 
 static void print_notes(FILE *out, const cJSON *methods)
 {
     const cJSON *method;
-    cJSON_ArrayForEach(method, methods) {
+    cJSON_ArrayForEach(method, methods)
+    {
         const cJSON *note = cJSON_GetObjectItemCaseSensitive(method, "note");
         if (note != NULL)
             fprintf(out, "%s: %s.\n", name_of(method), note->valuestring);
@@ -157,12 +170,13 @@ static void print_energy(FILE *out, const cJSON *methods)
 {
     const cJSON *method;
     bool any = false;
-    cJSON_ArrayForEach(method, methods) {
+    cJSON_ArrayForEach(method, methods)
+    {
         char energy[TEXT_QUANTITY_BYTES];
-        if (isnan(number(method, "energy_j")))
+        if (isnan(summary_number(method, "energy_j")))
             continue;
         fprintf(out, "%s %s %s", any ? "," : "Energy:", name_of(method),
-                text_si(energy, number(method, "energy_j"), "J"));
+                text_si(energy, summary_number(method, "energy_j"), "J"));
         any = true;
     }
     if (any)
@@ -173,23 +187,23 @@ static void print_energy(FILE *out, const cJSON *methods)
 static const cJSON *least(const cJSON *methods, double (*of)(const cJSON *method))
 {
     const cJSON *best = NULL, *method;
-    cJSON_ArrayForEach(method, methods)
-        if (fits(method) && !isnan(of(method)) && (best == NULL || of(method) < of(best)))
-            best = method;
+    cJSON_ArrayForEach(method, methods) if (fits(method) && !isnan(of(method)) &&
+                                            (best == NULL || of(method) < of(best))) best =
+        method;
     return best;
 }
 
 static double to_target(const cJSON *method)
 {
-    return number(method, "time_to_target_s");
+    return summary_number(method, "time_to_target_s");
 }
 static double error_rate(const cJSON *method)
 {
-    return 1 - number(method, "accuracy");
+    return 1 - summary_number(method, "accuracy");
 }
 static double step_time(const cJSON *method)
 {
-    return number(method, "time_per_step_s");
+    return summary_number(method, "time_per_step_s");
 }
 static double bytes(const cJSON *method)
 {
@@ -228,7 +242,8 @@ static size_t rank(const cJSON *methods, double (*of)(const cJSON *method),
 {
     size_t count = 0;
     const cJSON *method;
-    cJSON_ArrayForEach(method, methods) {
+    cJSON_ArrayForEach(method, methods)
+    {
         size_t at = count;
         if (!fits(method) || isnan(of(method)))
             continue;
@@ -241,7 +256,8 @@ static size_t rank(const cJSON *methods, double (*of)(const cJSON *method),
 }
 
 /* By what the user asks: time to the target where training has shown it, else a step's. */
-static void print_ranking(FILE *out, const cJSON *methods, bool numerics, const cJSON **ranked)
+static void print_ranking(FILE *out, const cJSON *methods, bool numerics,
+                          const cJSON **ranked)
 {
     double (*of)(const cJSON *method) = numerics ? to_target : step_time;
     size_t count = rank(methods, of, ranked);
@@ -260,17 +276,21 @@ static void print_meaning(FILE *out, const cJSON *methods, bool numerics)
     const cJSON *trained = cJSON_GetArrayItem(methods, 0);
     while (trained != NULL && stopped(trained) != NULL)
         trained = trained->next;
-    fprintf(out, "\ntime: simulated, all steps; bytes moved: over all edges between processors; "
-                 "peak memory: of the\nprocessor that needs most; busy: computing, share of "
-                 "time x processors used.\n");
+    fprintf(out,
+            "\ntime: simulated, all steps; bytes moved: over all edges between processors; "
+            "peak memory: of the\nprocessor that needs most; busy: computing, share of "
+            "time x processors used.\n");
     if (numerics && trained != NULL)
-        fprintf(out,
-                "loss: training loss of the last step; accuracy: test set, after the last step; "
-                "to target: simulated\ntime at the first evaluation with %.4g %% or more.\n",
-                100 * number(trained, "target_accuracy"));
+        fprintf(
+            out,
+            "loss: training loss of the last step; accuracy: test set, after the last "
+            "step; "
+            "to target: simulated\ntime at the first evaluation with %.4g %% or more.\n",
+            100 * summary_number(trained, "target_accuracy"));
     else if (!numerics)
-        fprintf(out, "Cost only: nothing was trained, so loss, accuracy and time to target are "
-                     "not known.\n");
+        fprintf(out,
+                "Cost only: nothing was trained, so loss, accuracy and time to target are "
+                "not known.\n");
 }
 
 bool table_compare(FILE *out, const cJSON *methods, bool numerics)

@@ -19,6 +19,7 @@ enum option_bit {
     OPTION_QUIET = 1 << 6,
     OPTION_XML = 1 << 7,
     OPTION_SVG = 1 << 8,
+    OPTION_METHOD = 1 << 9,
     OPTIONS_OF_EXPERIMENTS = OPTION_SET | OPTION_OUTPUT | OPTION_JSON | OPTION_COST_ONLY |
                              OPTION_SEED | OPTION_JOBS | OPTION_QUIET
 };
@@ -32,6 +33,7 @@ struct options {
     const char *directory;
     bool json, cost_only, quiet, xml;
     const char *svg;
+    const char *method; /* the name of the one to run */
     uint64_t seed, jobs;
 };
 
@@ -49,9 +51,10 @@ extern const struct command command_compare, command_run, command_platform, comm
     command_validate;
 
 /* The experiment of a file (or the built-in one) with --set, --seed and --cost-only
- * applied. */
+ * applied; `single`: with one method, --method's if it has several. */
 struct experiment;
-struct experiment *command_experiment(const struct options *options, struct error *error);
+struct experiment *command_experiment(const struct options *options, bool single,
+                                      struct error *error);
 /* Runs it, shows progress, writes the result folder when asked for; returns the whole
  * summary, NULL on failure. */
 struct cJSON;

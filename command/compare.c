@@ -1,4 +1,5 @@
 /* podsim compare: several methods on the same model, data and machine. */
+#include "analysis/depth.h"
 #include "analysis/summary.h"
 #include "analysis/table.h"
 #include "command/command.h"
@@ -23,14 +24,14 @@ static bool print_json(const cJSON *summary)
     return text != NULL;
 }
 
-static bool print_table(const struct experiment *e, const cJSON *summary)
+static bool print_table(const struct experiment *e, const cJSON *summary, bool single)
 {
-    cJSON *methods =
-        summary_parsed(cJSON_GetObjectItemCaseSensitive(summary, "methods"));
+    cJSON *methods = summary_parsed(cJSON_GetObjectItemCaseSensitive(summary, "methods"));
     bool printed = methods != NULL;
     if (printed) {
         print_heading(e);
-        printed = table_compare(stdout, methods, e->numerics);
+        printed = table_compare(stdout, methods, e->numerics) &&
+                  (!single || depth_print(stdout, cJSON_GetArrayItem(methods, 0)));
     }
     cJSON_Delete(methods);
     return printed;
@@ -39,11 +40,11 @@ static bool print_table(const struct experiment *e, const cJSON *summary)
 /* Status 4 when this computer could not do a method, 3 when nothing fits. */
 static enum status outcome(const cJSON *summary)
 {
-    cJSON *methods =
-        summary_parsed(cJSON_GetObjectItemCaseSensitive(summary, "methods"));
+    cJSON *methods = summary_parsed(cJSON_GetObjectItemCaseSensitive(summary, "methods"));
     const cJSON *method;
     enum status status = STATUS_IMPOSSIBLE;
-    cJSON_ArrayForEach(method, methods) {
+    cJSON_ArrayForEach(method, methods)
+    {
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "failed"))) {
             status = STATUS_HOST;
             break;
@@ -58,20 +59,13 @@ static enum status outcome(const cJSON *summary)
 static enum status simulate_and_print(const struct options *options, bool single,
                                       struct error *error)
 {
-    struct experiment *e = command_experiment(options, error);
+    struct experiment *e = command_experiment(options, single, error);
     if (e == NULL)
         return error->status;
-    if (single && e->method_count != 1) {
-        error_set(error, STATUS_BAD_INPUT,
-                  "%s: \"podsim run\" takes one method, this file has %zu; use \"podsim "
-                  "compare\"",
-                  json_file_name(e->file), e->method_count);
-        experiment_free(e);
-        return error->status;
-    }
     cJSON *summary = command_simulate(e, options, single, error);
     enum status status = summary == NULL ? error->status : outcome(summary);
-    if (summary != NULL && !(options->json ? print_json(summary) : print_table(e, summary))) {
+    if (summary != NULL &&
+        !(options->json ? print_json(summary) : print_table(e, summary, single))) {
         error_memory(error, "table");
         status = STATUS_HOST;
     }
@@ -105,10 +99,9 @@ const struct command command_compare = {
 
 const struct command command_run = {
     .name = "run",
-    .arguments = "EXPERIMENT.json",
-    .summary = "one method in depth",
-    .min_arguments = 1,
+    .arguments = "[EXPERIMENT.json]",
+    .summary = "one method in depth: time, memory, traffic, what holds it up (--method)",
     .max_arguments = 1,
-    .uses = OPTIONS_OF_EXPERIMENTS,
+    .uses = OPTIONS_OF_EXPERIMENTS | OPTION_METHOD,
     .run = run,
 };

@@ -1,6 +1,7 @@
 /* What the commands that run an experiment share. */
 #include "analysis/run.h"
 #include "analysis/summary.h"
+#include "base/text.h"
 #include "command/command.h"
 #include "command/progress.h"
 #include "sim/experiment.h"
@@ -30,20 +31,75 @@ static bool apply_options(struct json_file *file, const struct options *options,
         if (!apply_set(file, options->sets[i], error))
             return false;
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
-    return ((options->given & OPTION_SEED) == 0 || json_file_set(file, "seed", seed, error)) &&
+    return ((options->given & OPTION_SEED) == 0 ||
+            json_file_set(file, "seed", seed, error)) &&
            (!options->cost_only || json_file_set(file, "numerics", "false", error));
 }
 
-struct experiment *command_experiment(const struct options *options, struct error *error)
+/* What a method of the file is called; "" where the reader will complain. */
+static const char *method_name(const cJSON *method)
+{
+    const char *name = summary_string(method, "name");
+    if (cJSON_IsString(method))
+        return method->valuestring;
+    return name[0] != '\0' ? name : summary_string(method, "kind");
+}
+
+static bool no_such_method(const struct json_file *file, const cJSON *methods,
+                           const char *wanted, struct error *error)
+{
+    struct text names = {0};
+    const cJSON *method;
+    cJSON_ArrayForEach(method, methods)
+        text_append(&names, "%s%s", names.length > 0 ? ", " : "", method_name(method));
+    if (wanted == NULL)
+        error_set(
+            error, STATUS_BAD_INPUT,
+            "%s: \"podsim run\" takes one method; pick one with --method NAME (there are "
+            "%s), or use \"podsim compare\"",
+            json_file_name(file), text_string(&names));
+    else
+        error_set(error, STATUS_BAD_INPUT, "%s: no method is called \"%s\"; there are %s",
+                  json_file_name(file), wanted, text_string(&names));
+    text_free(&names);
+    return false;
+}
+
+/* Leaves the one method that is to be run. What is no list of methods the reader refuses.
+ */
+static bool pick_method(struct json_file *file, const char *wanted, struct error *error)
+{
+    cJSON *methods = cJSON_GetObjectItemCaseSensitive(json_file_tree(file), "methods");
+    if (!cJSON_IsArray(methods) || (wanted == NULL && cJSON_GetArraySize(methods) <= 1))
+        return true;
+    int place = 0;
+    const cJSON *method = methods->child;
+    while (wanted != NULL && method != NULL && strcmp(method_name(method), wanted) != 0) {
+        method = method->next;
+        place++;
+    }
+    if (wanted == NULL || method == NULL)
+        return no_such_method(file, methods, wanted, error);
+    while (cJSON_GetArraySize(methods) > place + 1)
+        cJSON_DeleteItemFromArray(methods, place + 1);
+    while (cJSON_GetArraySize(methods) > 1)
+        cJSON_DeleteItemFromArray(methods, 0);
+    return true;
+}
+
+struct experiment *command_experiment(const struct options *options, bool single,
+                                      struct error *error)
 {
     char path[4096];
     const char *data = getenv("PODSIM_DATA");
-    snprintf(path, sizeof path, "%s/%s", data != NULL ? data : PODSIM_DATA_DIRECTORY, built_in);
-    struct json_file *file = json_file_read(
-        options->argument_count > 0 ? options->arguments[0] : path, error);
+    snprintf(path, sizeof path, "%s/%s", data != NULL ? data : PODSIM_DATA_DIRECTORY,
+             built_in);
+    struct json_file *file =
+        json_file_read(options->argument_count > 0 ? options->arguments[0] : path, error);
     if (file == NULL)
         return NULL;
-    if (!apply_options(file, options, error)) {
+    if (!apply_options(file, options, error) ||
+        (single && !pick_method(file, options->method, error))) {
         json_file_free(file);
         return NULL;
     }

@@ -13,11 +13,12 @@ static const struct command *const commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-enum { KEY_JSON = 256, KEY_COST_ONLY, KEY_SET, KEY_SEED, KEY_XML, KEY_SVG };
+enum { KEY_JSON = 256, KEY_COST_ONLY, KEY_SET, KEY_SEED, KEY_XML, KEY_SVG, KEY_METHOD };
 
 static const struct argp_option argp_options[] = {
     {"set", KEY_SET, "KEY=VALUE", 0,
      "Set a key of the experiment, by its dotted path (methods.pipeline.stages=2)", 0},
+    {"method", KEY_METHOD, "NAME", 0, "run: the method to run, of several", 0},
     {"output", 'o', "DIR", 0, "Write summary.json and the traces into this folder", 0},
     {"json", KEY_JSON, NULL, 0, "Print the summary as JSON instead of a table", 0},
     {"cost-only", KEY_COST_ONLY, NULL, 0, "Simulate time, bytes and memory; train nothing", 0},
@@ -53,6 +54,7 @@ static const struct {
     {'q', OPTION_QUIET, "--quiet"},
     {KEY_XML, OPTION_XML, "--xml"},
     {KEY_SVG, OPTION_SVG, "--svg"},
+    {KEY_METHOD, OPTION_METHOD, "--method"},
 };
 enum { OPTION_BITS = sizeof option_bits / sizeof option_bits[0] };
 
@@ -103,6 +105,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         break;
     case KEY_SVG:
         options->svg = argument;
+        break;
+    case KEY_METHOD:
+        options->method = argument;
         break;
     case ARGP_KEY_ARGS:
         options->arguments = state->argv + state->next;

@@ -28,7 +28,41 @@ for file in summary.json events.csv trace.json; do
     checks=$((checks + 1))
     [ -s "result/$file" ] || fail "run: no $file"
 done
+for line in 'Where the time goes' 'Where the memory goes' 'What moves' 'What holds it up' \
+    '^p0 .*%' '^weights .*%' '^p0 -> p1 ' 'Simulated: '; do
+    checks=$((checks + 1))
+    grep -q "$line" out || fail "run does not print \"$line\""
+done
+checks=$((checks + 1))
+python3 - <<'END' || fail "run: table and summary disagree"
+import json, re
+m = json.load(open("result/summary.json"))["methods"][0]
+out = open("out").read()
+for p in m["processor_time"]:
+    whole = p["computing_s"] + p["communicating_s"] + sum(p["waiting_s"].values()) + p["idle_s"]
+    assert abs(whole - m["time_s"]) <= 1e-12 * m["time_s"]
+    row = re.search("^" + p["processor"] + r" +stage \d +([\d.]+)% +([\d.]+)%", out, re.M)
+    assert abs(float(row[1]) - 100 * p["computing_s"] / m["time_s"]) <= 0.0501
+    assert abs(float(row[2]) - 100 * p["communicating_s"] / m["time_s"]) <= 0.0501
+import csv
+used = {r["link"]: r for r in csv.DictReader(open("result/links.csv")) if r["used"] == "1"}
+assert sorted(used) == sorted(l["link"] for l in m["links"])
+for l in m["links"]:
+    assert int(used[l["link"]]["bytes"]) == l["bytes"]
+    assert float(used[l["link"]]["utilisation"]) == l["utilisation"]
+END
 rm -rf result
+
+# One of several is picked by its name.
+expect 0 run e.json --method local --json
+checks=$((checks + 1))
+python3 -c 'import json; m = json.load(open("out"))["methods"]; assert [x["name"] for x in m] == ["local"]' ||
+    fail "run --method local runs something else"
+expect 2 run e.json
+grep -q -- '--method NAME (there are backprop, ' err || fail "run of several: $(cat err)"
+expect 2 run e.json --method nothing
+grep -q 'no method is called "nothing"; there are backprop, ' err || fail "--method: $(cat err)"
+expect 2 compare e.json --method local
 
 # Nothing fits: status 3, a table, and who lacks what; learned numbers are absent.
 machine() { sed "s/1000000/$1/" machine.json >other.json; }

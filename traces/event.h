@@ -125,11 +125,16 @@ const struct trace_format *trace_format_get(size_t index);
 /* Totals over all events (every step, whatever trace_steps says). */
 struct trace_edge_total {
     uint64_t bytes, messages;
+    double transfer_s; /* sum of its transfers' durations */
 };
+/* Of a processor's time, busy_s, what its main stream waited (trace_wait), exchange_s and
+ * idle_s make up the whole run. */
 struct trace_processor_total {
     double busy_s;     /* computing */
     double transfer_s; /* sum of its outgoing transfers' durations */
-    double wait_s;
+    double wait_s;     /* of all its streams */
+    double exchange_s; /* its main stream was in a message or a collective: the rest */
+    double idle_s;     /* after its last computation, wait and transfer */
     uint64_t flops;
     uint64_t peak_bytes;
     uint64_t category_peak_bytes[MEMORY_CATEGORIES]; /* each at its own moment */
@@ -137,11 +142,18 @@ struct trace_processor_total {
     uint64_t final_bytes;
     double peak_s; /* when the peak was reached first */
 };
+/* For what the processors' main streams stood still. */
+struct trace_wait {
+    const char *name; /* of the events */
+    double *wait_s;   /* a processor */
+};
 struct trace_totals {
     double time_s;
     uint64_t bytes, messages, events;
     struct trace_edge_total *edges;
     struct trace_processor_total *processors;
+    struct trace_wait *waits; /* in the order of their first events */
+    size_t wait_count;
 };
 /* The sink owns the totals; they live until it is freed. */
 struct event_sink *totals_open(const struct trace_header *header, struct error *error);

@@ -2,20 +2,36 @@
 #include "base/checked.h"
 #include "traces/event.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What a processor has waited in the newest step that it has waited in. */
+struct newest {
+    uint64_t step;
+    double wait_s;
+};
 
 struct totals {
     struct event_sink sink;
     const struct trace_header *header;
     struct trace_totals totals;
     uint64_t (*memory_bytes)[MEMORY_CATEGORIES]; /* now, by processor */
+    double *until_s;        /* by processor: the end of the last event of its */
+    double simulated_s;     /* of the steps that were told, when others repeat them */
+    struct newest **newest; /* by kind of wait, then processor */
+    size_t wait_capacity, newest_capacity;
 };
 
 static bool too_large(const char *what, struct error *error)
 {
     return error_set(error, STATUS_BAD_INPUT, "totals: %s exceed 64 bits; take fewer steps",
                      what);
+}
+
+static void note_end(struct totals *totals, uint32_t processor, double end_s)
+{
+    totals->until_s[processor] = fmax(totals->until_s[processor], end_s);
 }
 
 static bool add_transfer(struct totals *totals, const struct event *event,
@@ -28,7 +44,54 @@ static bool add_transfer(struct totals *totals, const struct event *event,
     uint64_t messages = event->messages > 0 ? event->messages : 1;
     edge->messages += messages;
     totals->totals.messages += messages;
+    edge->transfer_s += event->end_s - event->start_s;
     totals->totals.processors[event->processor].transfer_s += event->end_s - event->start_s;
+    note_end(totals, event->processor, event->end_s);
+    note_end(totals, totals->header->edges[event->edge].to, event->end_s);
+    return true;
+}
+
+/* The place of a kind of wait, made when it is first met. */
+static bool find_wait(struct totals *totals, const char *name, size_t *place,
+                      struct error *error)
+{
+    struct trace_totals *all = &totals->totals;
+    for (*place = 0; *place < all->wait_count; ++*place)
+        if (strcmp(all->waits[*place].name, name) == 0)
+            return true;
+    size_t processors = totals->header->processor_count;
+    if (!checked_grow((void **)&all->waits, &totals->wait_capacity, all->wait_count + 1,
+                      sizeof *all->waits) ||
+        !checked_grow((void **)&totals->newest, &totals->newest_capacity,
+                      all->wait_count + 1, sizeof *totals->newest))
+        return error_memory(error, "totals");
+    double *wait_s = checked_calloc(processors, sizeof *wait_s);
+    struct newest *newest = checked_calloc(processors, sizeof *newest);
+    if (wait_s == NULL || newest == NULL) {
+        free(wait_s);
+        free(newest);
+        return error_memory(error, "totals");
+    }
+    all->waits[all->wait_count] = (struct trace_wait){name, wait_s};
+    totals->newest[all->wait_count++] = newest;
+    return true;
+}
+
+static bool add_wait(struct totals *totals, const struct event *event, struct error *error)
+{
+    double duration_s = event->end_s - event->start_s;
+    size_t place;
+    totals->totals.processors[event->processor].wait_s += duration_s;
+    if (event->stream != 0)
+        return true;
+    if (!find_wait(totals, event->name, &place, error))
+        return false;
+    struct newest *newest = &totals->newest[place][event->processor];
+    if (event->step != newest->step)
+        *newest = (struct newest){event->step, 0};
+    newest->wait_s += duration_s;
+    totals->totals.waits[place].wait_s[event->processor] += duration_s;
+    note_end(totals, event->processor, event->end_s);
     return true;
 }
 
@@ -58,19 +121,34 @@ static bool totals_event(struct event_sink *sink, const struct event *event,
     switch (event->kind) {
     case EVENT_COMPUTE:
         processor->busy_s += event->end_s - event->start_s;
+        note_end(totals, event->processor, event->end_s);
         return checked_add(processor->flops, event->flops, &processor->flops) ||
                too_large("FLOPs", error);
     case EVENT_TRANSFER:
         return add_transfer(totals, event, error);
     case EVENT_WAIT:
-        processor->wait_s += event->end_s - event->start_s;
-        return true;
+        return add_wait(totals, event, error);
     case EVENT_MEMORY:
         add_memory(totals, event);
         return true;
     default:
         return true;
     }
+}
+
+/* The first steps wait a little longer, or for something else; the others are like the last
+ * that was told. */
+static void repeat_waits(struct totals *totals, uint64_t simulated, uint64_t steps)
+{
+    for (size_t w = 0; w < totals->totals.wait_count; w++)
+        for (size_t i = 0; i < totals->header->processor_count; i++) {
+            const struct newest *newest = &totals->newest[w][i];
+            if (newest->step + 1 == simulated)
+                totals->totals.waits[w].wait_s[i] +=
+                    (double)(steps - simulated) * newest->wait_s;
+        }
+    for (size_t i = 0; i < totals->header->processor_count; i++)
+        totals->simulated_s = fmax(totals->simulated_s, totals->until_s[i]);
 }
 
 static bool totals_repeat(struct event_sink *sink, uint64_t simulated, uint64_t steps,
@@ -81,9 +159,12 @@ static bool totals_repeat(struct event_sink *sink, uint64_t simulated, uint64_t 
     double factor = (double)steps / (double)simulated;
     bool fits = event_repeat(&all->bytes, simulated, steps) &&
                 event_repeat(&all->messages, simulated, steps);
-    for (size_t i = 0; fits && i < totals->header->edge_count; i++)
+    for (size_t i = 0; fits && i < totals->header->edge_count; i++) {
         fits = event_repeat(&all->edges[i].bytes, simulated, steps) &&
                event_repeat(&all->edges[i].messages, simulated, steps);
+        all->edges[i].transfer_s *= factor;
+    }
+    repeat_waits(totals, simulated, steps);
     for (size_t i = 0; fits && i < totals->header->processor_count; i++) {
         struct trace_processor_total *processor = &all->processors[i];
         fits = event_repeat(&processor->flops, simulated, steps);
@@ -94,10 +175,29 @@ static bool totals_repeat(struct event_sink *sink, uint64_t simulated, uint64_t 
     return fits || too_large("bytes, messages or FLOPs", error);
 }
 
+/* What is left of the time, but for the rounding of what it is left of. */
+static double left_s(double time_s, double spent_s)
+{
+    double left = time_s - spent_s;
+    return left > 1e-12 * time_s ? left : 0;
+}
+
 static bool totals_finish(struct event_sink *sink, double total_s, struct error *error)
 {
-    ((struct totals *)sink)->totals.time_s = total_s;
-    return trace_end_check(total_s, error);
+    struct totals *totals = (struct totals *)sink;
+    double told_s = totals->simulated_s > 0 ? totals->simulated_s : total_s;
+    if (!trace_end_check(total_s, error))
+        return false;
+    totals->totals.time_s = total_s;
+    for (size_t i = 0; i < totals->header->processor_count; i++) {
+        struct trace_processor_total *processor = &totals->totals.processors[i];
+        processor->idle_s = left_s(told_s, totals->until_s[i]);
+        double spent_s = processor->busy_s + processor->idle_s;
+        for (size_t w = 0; w < totals->totals.wait_count; w++)
+            spent_s += totals->totals.waits[w].wait_s[i];
+        processor->exchange_s = left_s(total_s, spent_s);
+    }
+    return true;
 }
 
 static void totals_free(struct event_sink *sink)
@@ -105,6 +205,13 @@ static void totals_free(struct event_sink *sink)
     struct totals *totals = (struct totals *)sink;
     if (totals == NULL)
         return;
+    for (size_t w = 0; w < totals->totals.wait_count; w++) {
+        free(totals->totals.waits[w].wait_s);
+        free(totals->newest[w]);
+    }
+    free(totals->totals.waits);
+    free(totals->newest);
+    free(totals->until_s);
     free(totals->totals.edges);
     free(totals->totals.processors);
     free(totals->memory_bytes);
@@ -123,8 +230,9 @@ static bool totals_start(struct totals *totals, const struct trace_header *heade
         checked_calloc(header->processor_count, sizeof(struct trace_processor_total));
     totals->memory_bytes =
         checked_calloc(header->processor_count, sizeof(*totals->memory_bytes));
-    if (totals->totals.edges == NULL || totals->totals.processors == NULL ||
-        totals->memory_bytes == NULL)
+    totals->until_s = checked_calloc(header->processor_count, sizeof *totals->until_s);
+    if (totals->until_s == NULL || totals->totals.edges == NULL ||
+        totals->totals.processors == NULL || totals->memory_bytes == NULL)
         return error_memory(error, "totals");
     return true;
 }
@@ -136,7 +244,8 @@ struct event_sink *totals_open(const struct trace_header *header, struct error *
         error_memory(error, "totals");
         return NULL;
     }
-    totals->sink = (struct event_sink){totals_event, totals_finish, totals_free, totals_repeat};
+    totals->sink =
+        (struct event_sink){totals_event, totals_finish, totals_free, totals_repeat};
     if (totals_start(totals, header, error))
         return &totals->sink;
     totals_free(&totals->sink);
