@@ -40,8 +40,7 @@ static void add_processor(struct time_shares *shares, const cJSON *processor, do
     shares->computing += summary_number(processor, "computing_s") / time_s;
     shares->communicating += summary_number(processor, "communicating_s") / time_s;
     shares->idle += summary_number(processor, "idle_s") / time_s;
-    cJSON_ArrayForEach(wait, cJSON_GetObjectItemCaseSensitive(processor, "waiting_s"))
-    {
+    cJSON_ArrayForEach(wait, cJSON_GetObjectItemCaseSensitive(processor, "waiting_s")) {
         shares->waiting += wait->valuedouble / time_s;
         add_wait(shares, wait->string, wait->valuedouble / time_s);
     }
@@ -87,9 +86,9 @@ void time_shares_of(const cJSON *method, struct time_shares *shares)
 static const cJSON *largest(const cJSON *list, const char *key)
 {
     const cJSON *best = NULL, *item;
-    cJSON_ArrayForEach(item, list) if (best == NULL || summary_number(item, key) >
-                                                           summary_number(best, key)) best =
-        item;
+    cJSON_ArrayForEach(item, list)
+        if (best == NULL || summary_number(item, key) > summary_number(best, key))
+            best = item;
     return best;
 }
 
@@ -104,9 +103,9 @@ static bool any(const cJSON *method, const char *key)
     const cJSON *processor, *part;
     cJSON_ArrayForEach(processor,
                        cJSON_GetObjectItemCaseSensitive(method, "processor_time"))
-        cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(
-                                     processor, "parts")) if (summary_number(part, key) >
-                                                              0) return true;
+        cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(processor, "parts"))
+            if (summary_number(part, key) > 0)
+                return true;
     return false;
 }
 
@@ -116,8 +115,7 @@ static void append_numbers(const cJSON *parts, const char *key, struct text *tex
     const cJSON *part;
     double last = -1;
     size_t told = 0;
-    cJSON_ArrayForEach(part, parts)
-    {
+    cJSON_ArrayForEach(part, parts) {
         double number = summary_number(part, key);
         if (number == last || is_teacher(part))
             continue;

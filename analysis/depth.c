@@ -84,8 +84,7 @@ static void append_layers(const cJSON *processor, struct text *text)
 {
     const cJSON *part, *parts = cJSON_GetObjectItemCaseSensitive(processor, "parts");
     size_t told = 0;
-    cJSON_ArrayForEach(part, parts)
-    {
+    cJSON_ArrayForEach(part, parts) {
         const char *first = summary_string(part, "first_layer");
         const char *last = summary_string(part, "last_layer");
         if (first[0] == '\0' ||
@@ -167,8 +166,8 @@ static bool add_ends(struct rows *rows, const cJSON *method, size_t count)
     size_t n = 0;
     if (sorted == NULL)
         return false;
-    cJSON_ArrayForEach(processor, list_of(method, "processor_time")) sorted[n++] =
-        processor;
+    cJSON_ArrayForEach(processor, list_of(method, "processor_time"))
+        sorted[n++] = processor;
     qsort(sorted, count, sizeof *sorted, by_computing);
     for (size_t i = 0; i < EACH_END; i++)
         add_time_row(rows, method, sorted[i]);
@@ -200,7 +199,8 @@ static bool print_time(FILE *out, const cJSON *method)
     if (made && count > MOST_ROWS)
         made = add_ends(&rows, method, count);
     else if (made)
-        cJSON_ArrayForEach(processor, list) add_time_row(&rows, method, processor);
+        cJSON_ArrayForEach(processor, list)
+            add_time_row(&rows, method, processor);
     if (made && count > 1) {
         time_shares_of(method, &all);
         fill_time_row(rows_add(&rows), "mean", "all", &all);
@@ -221,10 +221,9 @@ static double fullness(const cJSON *memory)
 static const cJSON *processor_named(const cJSON *method, const char *name)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(
-        item,
-        list_of(method, "processor_time")) if (strcmp(summary_string(item, "processor"),
-                                                      name) == 0) return item;
+    cJSON_ArrayForEach(item, list_of(method, "processor_time"))
+        if (strcmp(summary_string(item, "processor"), name) == 0)
+            return item;
     return NULL;
 }
 
@@ -258,8 +257,7 @@ static bool print_categories(FILE *out, const cJSON *memory)
     struct rows rows;
     bool made = rows_create(&rows, (size_t)cJSON_GetArraySize(categories), 3, headings);
     if (made) {
-        cJSON_ArrayForEach(item, categories)
-        {
+        cJSON_ArrayForEach(item, categories) {
             uint64_t bytes = summary_u64(categories, item->string);
             if (bytes == 0)
                 continue;
@@ -278,8 +276,7 @@ static bool print_memory(FILE *out, const cJSON *method)
 {
     const cJSON *list = list_of(method, "memory"), *item, *fullest = NULL, *emptiest = NULL;
     char peak[TEXT_QUANTITY_BYTES];
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach(item, list) {
         if (fullest == NULL || fullness(item) > fullness(fullest))
             fullest = item;
         if (emptiest == NULL || fullness(item) < fullness(emptiest))
@@ -303,8 +300,7 @@ static size_t top(const cJSON *list, const char *key, const cJSON *found[MOST_MO
 {
     const cJSON *item;
     size_t count = 0;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach(item, list) {
         double value = summary_number(item, key);
         size_t at = count;
         while (at > 0 && summary_number(found[at - 1], key) < value)

@@ -277,6 +277,9 @@ static bool fill(cJSON *object, const struct experiment *e, size_t method,
                learned && !diverged(learning) ? last_value(&learning->accuracy) : NAN) &&
            summary_add_number(object, "test_loss",
                               learned ? last_value(&learning->test_loss) : NAN) &&
+           summary_add_u64(object, "test_predictions",
+                           e->has_data ? e->data.samples[DATASET_TEST] * e->data.labels
+                                       : 0) &&
            summary_add_number(object, "target_accuracy", e->target_accuracy) &&
            summary_add_number(object, "time_to_target_s",
                               learned ? time_to_target_s(e, learning) : NAN) &&
@@ -353,8 +356,7 @@ cJSON *summary_parsed(const cJSON *raw_list)
 {
     cJSON *list = cJSON_CreateArray();
     const cJSON *raw;
-    cJSON_ArrayForEach(raw, raw_list)
-    {
+    cJSON_ArrayForEach(raw, raw_list) {
         cJSON *item = cJSON_Parse(raw->valuestring);
         if (!cJSON_AddItemToArray(list, item)) {
             cJSON_Delete(item);

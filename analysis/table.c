@@ -48,11 +48,10 @@ static bool fits(const cJSON *method)
 static const cJSON *worst_memory(const cJSON *method)
 {
     const cJSON *worst = NULL, *item;
-    cJSON_ArrayForEach(
-        item, cJSON_GetObjectItemCaseSensitive(
-                  method, "memory")) if (worst == NULL ||
-                                         summary_u64(item, "peak_bytes") >
-                                             summary_u64(worst, "peak_bytes")) worst = item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(method, "memory"))
+        if (worst == NULL ||
+            summary_u64(item, "peak_bytes") > summary_u64(worst, "peak_bytes"))
+            worst = item;
     return worst;
 }
 
@@ -118,8 +117,7 @@ static void print_rows(FILE *out, const cJSON *methods, cell *texts, const char 
     const cJSON *method;
     for (size_t c = 0; c < COLUMNS; c++)
         cells[c] = headings[c];
-    cJSON_ArrayForEach(method, methods)
-    {
+    cJSON_ArrayForEach(method, methods) {
         fill_row(texts + rows * COLUMNS, method);
         for (size_t c = 0; c < COLUMNS; c++)
             cells[rows * COLUMNS + c] = texts[rows * COLUMNS + c];
@@ -131,8 +129,7 @@ static void print_rows(FILE *out, const cJSON *methods, cell *texts, const char 
 static void print_shortages(FILE *out, const cJSON *methods)
 {
     const cJSON *method;
-    cJSON_ArrayForEach(method, methods)
-    {
+    cJSON_ArrayForEach(method, methods) {
         const cJSON *shortage = cJSON_GetObjectItemCaseSensitive(method, "shortage");
         char lacks[TEXT_QUANTITY_BYTES], when[TEXT_QUANTITY_BYTES];
         if (shortage == NULL)
@@ -155,8 +152,7 @@ static void print_shortages(FILE *out, const cJSON *methods)
 static void print_notes(FILE *out, const cJSON *methods)
 {
     const cJSON *method;
-    cJSON_ArrayForEach(method, methods)
-    {
+    cJSON_ArrayForEach(method, methods) {
         const cJSON *note = cJSON_GetObjectItemCaseSensitive(method, "note");
         if (note != NULL)
             fprintf(out, "%s: %s.\n", name_of(method), note->valuestring);
@@ -170,8 +166,7 @@ static void print_energy(FILE *out, const cJSON *methods)
 {
     const cJSON *method;
     bool any = false;
-    cJSON_ArrayForEach(method, methods)
-    {
+    cJSON_ArrayForEach(method, methods) {
         char energy[TEXT_QUANTITY_BYTES];
         if (isnan(summary_number(method, "energy_j")))
             continue;
@@ -187,9 +182,9 @@ static void print_energy(FILE *out, const cJSON *methods)
 static const cJSON *least(const cJSON *methods, double (*of)(const cJSON *method))
 {
     const cJSON *best = NULL, *method;
-    cJSON_ArrayForEach(method, methods) if (fits(method) && !isnan(of(method)) &&
-                                            (best == NULL || of(method) < of(best))) best =
-        method;
+    cJSON_ArrayForEach(method, methods)
+        if (fits(method) && !isnan(of(method)) && (best == NULL || of(method) < of(best)))
+            best = method;
     return best;
 }
 
@@ -200,6 +195,13 @@ static double to_target(const cJSON *method)
 static double error_rate(const cJSON *method)
 {
     return 1 - summary_number(method, "accuracy");
+}
+/* How far a test set of that many predictions lets the error rate be known: one standard
+ * error of the share that was counted. */
+static double sampling_error(const cJSON *method)
+{
+    double wrong = error_rate(method), count = summary_number(method, "test_predictions");
+    return count > 0 ? sqrt(wrong * (1 - wrong) / count) : 0;
 }
 static double step_time(const cJSON *method)
 {
@@ -214,7 +216,43 @@ static double memory(const cJSON *method)
     return (double)peak_bytes(method);
 }
 
-static void print_best(FILE *out, const cJSON *methods)
+/* Those that fit, the least first; equal ones in the experiment's order. */
+static size_t rank(const cJSON *methods, double (*of)(const cJSON *method),
+                   const cJSON **ranked)
+{
+    size_t count = 0;
+    const cJSON *method;
+    cJSON_ArrayForEach(method, methods) {
+        size_t at = count;
+        if (!fits(method) || isnan(of(method)))
+            continue;
+        for (; at > 0 && of(ranked[at - 1]) > of(method); at--)
+            ranked[at] = ranked[at - 1];
+        ranked[at] = method;
+        count++;
+    }
+    return count;
+}
+
+/* Accuracies that the test set cannot tell apart are as good as each other. There is one.
+ */
+static void print_accurate(FILE *out, const cJSON *methods, const cJSON **ranked)
+{
+    enum { MOST_NAMES = 3 };
+    size_t count = rank(methods, error_rate, ranked), good = 1;
+    double limit = error_rate(ranked[0]) + sampling_error(ranked[0]);
+    while (good < count && error_rate(ranked[good]) <= limit)
+        good++;
+    fprintf(out, "highest accuracy");
+    if (good > 1)
+        fprintf(out, " (to %.2f points)", 100 * sampling_error(ranked[0]));
+    for (size_t i = 0; i < good && i < MOST_NAMES; i++)
+        fprintf(out, "%s %s", i > 0 ? "," : ":", name_of(ranked[i]));
+    if (good > MOST_NAMES)
+        fprintf(out, " and %zu more", good - MOST_NAMES);
+}
+
+static void print_best(FILE *out, const cJSON *methods, const cJSON **ranked)
 {
     static const struct {
         const char *what;
@@ -230,29 +268,14 @@ static void print_best(FILE *out, const cJSON *methods)
         const cJSON *best = least(methods, criteria[i].of);
         if (best == NULL)
             continue;
-        fprintf(out, "%s %s: %s", any ? ";" : "", criteria[i].what, name_of(best));
+        fprintf(out, "%s ", any ? ";" : "");
         any = true;
+        if (criteria[i].of == error_rate)
+            print_accurate(out, methods, ranked);
+        else
+            fprintf(out, "%s: %s", criteria[i].what, name_of(best));
     }
     fprintf(out, "%s\n", any ? "." : " none.");
-}
-
-/* Those that fit, the least first; equal ones in the experiment's order. */
-static size_t rank(const cJSON *methods, double (*of)(const cJSON *method),
-                   const cJSON **ranked)
-{
-    size_t count = 0;
-    const cJSON *method;
-    cJSON_ArrayForEach(method, methods)
-    {
-        size_t at = count;
-        if (!fits(method) || isnan(of(method)))
-            continue;
-        for (; at > 0 && of(ranked[at - 1]) > of(method); at--)
-            ranked[at] = ranked[at - 1];
-        ranked[at] = method;
-        count++;
-    }
-    return count;
 }
 
 /* By what the user asks: time to the target where training has shown it, else a step's. */
@@ -306,7 +329,7 @@ bool table_compare(FILE *out, const cJSON *methods, bool numerics)
         print_notes(out, methods);
         print_energy(out, methods);
         if (rows > 2) {
-            print_best(out, methods);
+            print_best(out, methods, ranked);
             print_ranking(out, methods, numerics, ranked);
         }
         print_meaning(out, methods, numerics);

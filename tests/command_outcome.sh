@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What the commands print and how they end.
+docs=$(realpath "$(dirname "$0")/../docs")
 . "$(dirname "$0")/shell_checks.sh"
 
 # Every command that describes.
@@ -135,5 +136,32 @@ for m in summary["methods"]:
     for processor in m["memory"]:
         assert processor["peak_bytes"] == sum(processor["at_peak_bytes"].values())
     assert abs(m["time_per_step_s"] * m["steps"] - m["time_s"]) <= 1e-12 * m["time_s"]
+END
+
+# Every field and column has its meaning in docs/output.md.
+expect 0 compare e.json -o result --set steps=4
+checks=$((checks + 1))
+python3 - "$docs/output.md" <<'END' || fail "docs/output.md lacks something"
+import csv, glob, json, re, sys
+words = set(re.findall(r"[A-Za-z_]+", open(sys.argv[1]).read()))
+lacks = set()
+def keys(node):
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key not in words and not key.startswith("wait "):
+                lacks.add(key)
+            keys(value)
+    elif isinstance(node, list):
+        for value in node:
+            keys(value)
+summary = json.load(open("result/summary.json"))
+summary["experiment"] = None
+keys(summary)
+for path in glob.glob("result/*/*.csv"):
+    lacks |= {c for c in next(csv.reader(open(path))) if c not in words}
+    if path.endswith("events.csv"):
+        for row in csv.DictReader(open(path)):
+            lacks |= {w for w in re.findall(r"[a-z]+", row["name"]) if w not in words}
+assert not lacks, sorted(lacks)
 END
 finish

@@ -2,6 +2,7 @@
  * holds a run up. */
 #include "analysis/bottleneck.h"
 #include "analysis/depth.h"
+#include "analysis/table.h"
 #include "tests/machine_text.h"
 #include "tests/simulate.h"
 
@@ -55,8 +56,7 @@ static void check_complete(const cJSON *method)
 {
     const cJSON *p;
     double time_s = summary_number(method, "time_s"), busy_s = 0;
-    cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(method, "processor_time"))
-    {
+    cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(method, "processor_time")) {
         double parts[] = {summary_number(p, "computing_s"),
                           summary_number(p, "communicating_s"), summary_number(p, "idle_s"),
                           all_waits(p)};
@@ -217,8 +217,7 @@ static void links_count_hops(void)
                             "{\"kind\": \"local\", \"stages\": 2, \"placement\": [0, 2]}");
     const cJSON *links = cJSON_GetObjectItemCaseSensitive(list->child, "links"), *item;
     CU_ASSERT_EQUAL(cJSON_GetArraySize(links), 2);
-    cJSON_ArrayForEach(item, links)
-    {
+    cJSON_ArrayForEach(item, links) {
         CU_ASSERT_EQUAL(summary_u64(item, "bytes"),
                         summary_u64(list->child, "bytes_total"));
         CU_ASSERT_EQUAL(summary_u64(item, "messages"), 8);
@@ -293,6 +292,47 @@ static void stopped_prints_nothing(void)
     cJSON_Delete(stopped);
 }
 
+/* A table of methods with these accuracies, by so many predictions each. */
+static void check_best(const double *accuracies, size_t count, const char *predictions,
+                       const char *expected)
+{
+    char *printed = NULL;
+    size_t bytes = 0;
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < count; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"name\": \"m%zu\", \"processors\": 1, \"fits\": true, \"loss\": 1, "
+                 "\"accuracy\": %.17g, \"test_predictions\": %s, \"time_s\": 1, "
+                 "\"time_per_step_s\": 1, \"bytes_total\": 0, \"target_accuracy\": 0.85}",
+                 i, accuracies[i], predictions);
+        cJSON_AddItemToArray(list, cJSON_Parse(text));
+    }
+    FILE *out = open_memstream(&printed, &bytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(out);
+    CU_ASSERT(table_compare(out, list, true));
+    fclose(out);
+    CU_ASSERT_PTR_NOT_NULL(strstr(printed, expected));
+    if (strstr(printed, expected) == NULL)
+        printf("\n  no \"%s\" in:\n%s\n", expected, printed);
+    free(printed);
+    cJSON_Delete(list);
+}
+
+/* One standard error of 0.9 by 10,000 is 0.3 points. */
+static void accuracies_within_the_sampling_error_are_ties(void)
+{
+    const double apart[] = {0.8, 0.9, 0.8969}, close[] = {0.8, 0.9, 0.8971};
+    const double many[] = {0.9, 0.8999, 0.8998, 0.8997, 0.8996}, all[] = {1, 1, 0.99};
+    check_best(apart, 3, "10000", "highest accuracy: m1;");
+    check_best(close, 3, "10000", "highest accuracy (to 0.30 points): m1, m2;");
+    check_best(close, 3, "1000000", "highest accuracy: m1;");
+    check_best(many, 5, "10000",
+               "highest accuracy (to 0.30 points): m0, m1, m2 and 2 more;");
+    check_best(all, 3, "100", "highest accuracy (to 0.00 points): m0, m1;");
+    check_best(apart, 3, "0", "highest accuracy: m1;");
+}
+
 static const struct check checks[] = {
     {"a pipeline's waits are those of its closed form", pipeline_closed_form},
     {"computing, communicating, waits and idle are the time", parts_make_up_the_whole},
@@ -302,6 +342,8 @@ static const struct check checks[] = {
     {"links count every hop", links_count_hops},
     {"rows are few", rows_are_few},
     {"a stopped method prints nothing", stopped_prints_nothing},
+    {"accuracies within the sampling error are ties",
+     accuracies_within_the_sampling_error_are_ties},
 };
 
 CHECK_MAIN("depth", checks)
