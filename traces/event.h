@@ -44,6 +44,7 @@ struct event {
     uint64_t micro_batch; /* within the step */
     double start_s, end_s;
     uint64_t messages; /* transfers: how many this stands for; 0 means 1 */
+    double transfer_s; /* of several: the sum of their durations */
     uint64_t bytes; /* transfers: carried; memory: of the category, after */
     uint64_t flops;
     uint64_t memory_after_bytes; /* memory: of the processor in all, after */
@@ -79,6 +80,8 @@ struct trace_header {
     const char *const *layer_names;
     size_t layer_count;
     uint64_t trace_steps; /* writers keep events of steps below this; 0: all */
+    uint64_t look_ahead_steps; /* whose micro-batches a step may be busy with already: the
+                                * last steps of a run differ from those before */
 };
 
 /* A fault in the header or an event is a fault of who made it: STATUS_FAILED. Every sink
@@ -103,7 +106,7 @@ struct event_sink {
     bool (*finish)(struct event_sink *sink, double total_s, struct error *error);
     void (*free)(struct event_sink *sink);
     /* Optional, before finish: the run has `steps` steps, of which only the first
-     * `simulated` were told; the others are like those. */
+     * `simulated` were told; the others are like the last but one before look-ahead ends. */
     bool (*repeat)(struct event_sink *sink, uint64_t simulated, uint64_t steps,
                    struct error *error);
 };

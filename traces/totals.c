@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a processor has waited in the newest step that it has waited in. */
-struct newest {
+/* What a processor has waited in a step. */
+struct step_wait {
     uint64_t step;
     double wait_s;
 };
@@ -17,10 +17,11 @@ struct totals {
     const struct trace_header *header;
     struct trace_totals totals;
     uint64_t (*memory_bytes)[MEMORY_CATEGORIES]; /* now, by processor */
-    double *until_s;        /* by processor: the end of the last event of its */
-    double simulated_s;     /* of the steps that were told, when others repeat them */
-    struct newest **newest; /* by kind of wait, then processor */
-    size_t wait_capacity, newest_capacity;
+    double *until_s;    /* by processor: the end of the last event of its */
+    double simulated_s; /* of the steps that were told, when others repeat them */
+    /* By kind of wait, then processor, then step: the newest few. */
+    struct step_wait **newest;
+    size_t newest_steps, wait_capacity, newest_capacity;
 };
 
 static bool too_large(const char *what, struct error *error)
@@ -44,8 +45,9 @@ static bool add_transfer(struct totals *totals, const struct event *event,
     uint64_t messages = event->messages > 0 ? event->messages : 1;
     edge->messages += messages;
     totals->totals.messages += messages;
-    edge->transfer_s += event->end_s - event->start_s;
-    totals->totals.processors[event->processor].transfer_s += event->end_s - event->start_s;
+    double transfer_s = messages > 1 ? event->transfer_s : event->end_s - event->start_s;
+    edge->transfer_s += transfer_s;
+    totals->totals.processors[event->processor].transfer_s += transfer_s;
     note_end(totals, event->processor, event->end_s);
     note_end(totals, totals->header->edges[event->edge].to, event->end_s);
     return true;
@@ -66,7 +68,8 @@ static bool find_wait(struct totals *totals, const char *name, size_t *place,
                       all->wait_count + 1, sizeof *totals->newest))
         return error_memory(error, "totals");
     double *wait_s = checked_calloc(processors, sizeof *wait_s);
-    struct newest *newest = checked_calloc(processors, sizeof *newest);
+    struct step_wait *newest =
+        checked_calloc(processors, totals->newest_steps * sizeof *newest);
     if (wait_s == NULL || newest == NULL) {
         free(wait_s);
         free(newest);
@@ -75,6 +78,13 @@ static bool find_wait(struct totals *totals, const char *name, size_t *place,
     all->waits[all->wait_count] = (struct trace_wait){name, wait_s};
     totals->newest[all->wait_count++] = newest;
     return true;
+}
+
+static struct step_wait *step_wait(const struct totals *totals, size_t kind,
+                                   size_t processor, uint64_t step)
+{
+    size_t place = (size_t)(step % totals->newest_steps);
+    return &totals->newest[kind][processor * totals->newest_steps + place];
 }
 
 static bool add_wait(struct totals *totals, const struct event *event, struct error *error)
@@ -86,9 +96,9 @@ static bool add_wait(struct totals *totals, const struct event *event, struct er
         return true;
     if (!find_wait(totals, event->name, &place, error))
         return false;
-    struct newest *newest = &totals->newest[place][event->processor];
+    struct step_wait *newest = step_wait(totals, place, event->processor, event->step);
     if (event->step != newest->step)
-        *newest = (struct newest){event->step, 0};
+        *newest = (struct step_wait){event->step, 0};
     newest->wait_s += duration_s;
     totals->totals.waits[place].wait_s[event->processor] += duration_s;
     note_end(totals, event->processor, event->end_s);
@@ -136,16 +146,18 @@ static bool totals_event(struct event_sink *sink, const struct event *event,
     }
 }
 
-/* The first steps wait a little longer, or for something else; the others are like the last
- * that was told. */
+/* The first steps wait a little longer or for something else, and so do the last where they
+ * look ahead; the others are like the one before those. */
 static void repeat_waits(struct totals *totals, uint64_t simulated, uint64_t steps)
 {
+    uint64_t ends = totals->header->look_ahead_steps + 2;
+    uint64_t step = simulated > ends ? simulated - ends : 0;
     for (size_t w = 0; w < totals->totals.wait_count; w++)
         for (size_t i = 0; i < totals->header->processor_count; i++) {
-            const struct newest *newest = &totals->newest[w][i];
-            if (newest->step + 1 == simulated)
+            const struct step_wait *typical = step_wait(totals, w, i, step);
+            if (typical->step == step)
                 totals->totals.waits[w].wait_s[i] +=
-                    (double)(steps - simulated) * newest->wait_s;
+                    (double)(steps - simulated) * typical->wait_s;
         }
     for (size_t i = 0; i < totals->header->processor_count; i++)
         totals->simulated_s = fmax(totals->simulated_s, totals->until_s[i]);
@@ -224,6 +236,7 @@ static bool totals_start(struct totals *totals, const struct trace_header *heade
     if (!trace_header_check(header, error))
         return false;
     totals->header = header;
+    totals->newest_steps = (size_t)header->look_ahead_steps + 3;
     totals->totals.edges =
         checked_calloc(header->edge_count, sizeof(struct trace_edge_total));
     totals->totals.processors =
