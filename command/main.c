@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command *const commands[] = {
     &command_compare, &command_run, &command_validate, &command_platform, &command_model,
@@ -173,8 +174,26 @@ static int run_command(const struct command *command, const struct options *opti
     return (int)status;
 }
 
+/* An installed program, PREFIX/bin/podsim, has its machines and experiments in
+ * PREFIX/share/podsim; one that was only built has them where its source is. */
+static void find_data(void)
+{
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    static const char program[] = "/bin/podsim", data[] = "/share/podsim";
+    if (length < (ssize_t)strlen(program) || (size_t)length + sizeof data > sizeof path)
+        return;
+    char *end = path + length - strlen(program);
+    if (strncmp(end, program, strlen(program)) != 0)
+        return;
+    memcpy(end, data, sizeof data);
+    if (access(path, R_OK) == 0)
+        setenv("PODSIM_DATA", path, 0);
+}
+
 int main(int argc, char **argv)
 {
+    find_data();
     struct options options = {0};
     const struct argp argp = {argp_options, parse_option, "COMMAND [FILE...]", "", NULL,
                               add_commands, NULL};

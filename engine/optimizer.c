@@ -54,6 +54,21 @@ static bool read_kind(const struct json_at *at, struct optimizer_options *option
     return true;
 }
 
+/* Keys of a schedule that stand beside it. */
+static bool check_misplaced(const struct json_at *at, struct error *error)
+{
+    static const char *const keys[] = {"warmup_steps", "decay_steps", "decay_factor",
+                                       "weight_decay_after"};
+    struct json_at found;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (json_optional(at, keys[i], &found))
+            return json_fail(at, error,
+                             "\"%s\" belongs into \"schedule\", as in \"schedule\": "
+                             "{\"kind\": \"%s\", \"%s\": ...}",
+                             keys[i], i == 0 ? "cosine" : "step", keys[i]);
+    return true;
+}
+
 static bool check_keys(const struct json_at *at, const struct optimizer_kind *kind,
                        struct error *error)
 {
@@ -62,7 +77,7 @@ static bool check_keys(const struct json_at *at, const struct optimizer_kind *ki
     size_t count = 6;
     for (size_t i = 0; i < kind->key_count && count < 16; i++)
         keys[count++] = kind->keys[i];
-    return json_keys(at, keys, count, error);
+    return check_misplaced(at, error) && json_keys(at, keys, count, error);
 }
 
 static bool read_weight_decays(const struct json_at *at, struct optimizer_options *options,

@@ -168,6 +168,16 @@ bool optimizer_weight_decays_read(const struct json_at *list, struct optimizer_o
     return true;
 }
 
+static bool no_decays(const struct json_at *at, const char *const *keys, size_t count,
+                      struct error *error)
+{
+    struct json_at found;
+    for (size_t i = 0; i < count; i++)
+        if (json_optional(at, keys[i], &found))
+            return json_fail(&found, error, "only a schedule of kind \"step\" has it");
+    return true;
+}
+
 bool optimizer_schedule_read(const struct json_at *at, struct optimizer_options *options,
                              struct error *error)
 {
@@ -181,7 +191,7 @@ bool optimizer_schedule_read(const struct json_at *at, struct optimizer_options 
         !json_read_u64(at, "warmup_steps", 0, UINT64_MAX, &options->warmup_steps, error))
         return false;
     if (!schedules[options->schedule].decays)
-        return json_keys(at, keys, 2, error);
+        return no_decays(at, keys + 2, 3, error);
     return read_decay_steps(at, options, error) &&
            json_read_number(at, "decay_factor", 0, 1, &options->decay_factor, error) &&
            read_weight_decays(at, options, error);

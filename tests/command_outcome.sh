@@ -23,6 +23,18 @@ python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("machine.svg")' || fai
 expect 0 compare --cost-only --set steps=2
 grep -q codistillation out || fail "the built-in experiment has no codistillation"
 
+# Installed, it takes the data that was installed with it.
+checks=$((checks + 1))
+cmake --install "$(dirname "$podsim")" --prefix "$folder/prefix" >log 2>&1 || fail "install: $(cat log)"
+sed -i 's/five methods/installed methods/' prefix/share/podsim/analysis/experiments/built-in.json
+checks=$((checks + 1))
+prefix/bin/podsim compare --cost-only --set steps=2 -q | grep -q '^installed methods' ||
+    fail "an installed podsim does not find its own experiment"
+checks=$((checks + 1))
+rm prefix/share/podsim/platforms/bow-2000.json
+prefix/bin/podsim platform bow-2000 >log 2>&1 && fail "an installed podsim reads another's platforms"
+rm -rf prefix
+
 # A method in depth: its files lie in the folder itself.
 expect 0 run e.json --set 'methods=["local"]' -o result
 for file in summary.json events.csv trace.json; do

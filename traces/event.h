@@ -106,7 +106,7 @@ struct event_sink {
     bool (*finish)(struct event_sink *sink, double total_s, struct error *error);
     void (*free)(struct event_sink *sink);
     /* Optional, before finish: the run has `steps` steps, of which only the first
-     * `simulated` were told; the others are like the last but one before look-ahead ends. */
+     * `simulated` were told; the others are like one that neither begins nor ends the run. */
     bool (*repeat)(struct event_sink *sink, uint64_t simulated, uint64_t steps,
                    struct error *error);
 };
