@@ -198,7 +198,7 @@ static void tell_full_processor(const struct finding *f, struct text *text)
                     ": there is nothing else to gain than by computing less or faster.");
         return;
     }
-    text_append(text, ": it has the most work. Of the others' time, most goes to ");
+    text_append(text, ": it has the most work. Of what is not computing, most goes to ");
     double loss = append_largest_loss(&f->shares, text);
     text_append(text, " (%.1f%% of time x processors).", 100 * loss);
 }

@@ -12,13 +12,76 @@
 
 static const char built_in[] = "analysis/experiments/built-in.json";
 
+/* The machine's own file takes the place of its name. */
+static bool load_platform(struct json_file *file, cJSON *place, struct error *error)
+{
+    struct text path = {0};
+    struct json_file *machine = NULL;
+    if (experiment_find_platform(file, place->valuestring, &path, error))
+        machine = json_file_read(text_string(&path), error);
+    text_free(&path);
+    if (machine == NULL)
+        return false;
+    cJSON *tree = json_file_tree(machine);
+    bool is_object = cJSON_IsObject(tree);
+    if (is_object) {
+        cJSON_free(place->valuestring);
+        place->valuestring = NULL;
+        place->type = cJSON_Object;
+        place->child = tree->child;
+        tree->child = NULL;
+    } else {
+        error_set(error, STATUS_BAD_INPUT, "%s: must be an object",
+                  json_file_name(machine));
+    }
+    json_file_free(machine);
+    return is_object;
+}
+
+static bool spell_out_methods(const struct json_at *list, struct error *error)
+{
+    struct json_at method;
+    for (size_t i = 0; json_element(list, i, &method); i++)
+        if (!json_expand(&method, "kind", error))
+            return false;
+    return true;
+}
+
+/* What a name stands for, where something below it is to be set. */
+static bool spell_out(struct json_file *file, const char *key, struct error *error)
+{
+    static const struct {
+        const char *place, *key;
+    } names[] = {{"data", "kind"}, {"optimizer", "kind"}, {"model", "preset"}};
+    const struct json_at root = json_root(file);
+    struct json_at at;
+    const char *dot = strchr(key, '.');
+    char place[16] = "";
+    if (dot == NULL || (size_t)(dot - key) >= sizeof place)
+        return true;
+    memcpy(place, key, (size_t)(dot - key));
+    if (!json_optional(&root, place, &at))
+        return true;
+    if (strcmp(place, "methods") == 0 && strchr(dot + 1, '.') != NULL)
+        return spell_out_methods(&at, error);
+    if (!json_is_string(&at))
+        return true;
+    if (strcmp(place, "platform") == 0)
+        return load_platform(file, at.node, error);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(place, names[i].place) == 0)
+            return json_expand(&at, names[i].key, error);
+    return true;
+}
+
 static bool apply_set(struct json_file *file, const char *set, struct error *error)
 {
     const char *equals = strchr(set, '=');
     char *key = strndup(set, (size_t)(equals - set));
     if (key == NULL)
         return error_memory(error, "--set");
-    bool done = json_file_set(file, key, equals + 1, error);
+    bool done = spell_out(file, key, error) ? json_file_set(file, key, equals + 1, error)
+                                            : error_prefix(error, "--set %.100s", key);
     free(key);
     return done;
 }

@@ -1,6 +1,7 @@
 #include "sim/experiment.h"
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "engine/models/presets.h"
 #include "sim/automatic.h"
 
@@ -134,13 +135,27 @@ static bool fail_at(const struct json_at *at, struct error *error)
     return false;
 }
 
-/* A platform is a path relative to the experiment's file, or to the working folder, or a
- * shipped name, or stands in the experiment itself as an object. */
+bool experiment_find_platform(const struct json_file *file, const char *name,
+                              struct text *path, struct error *error)
+{
+    const char *own = json_file_name(file), *slash = strrchr(own, '/');
+    char beside[4096];
+    struct stat there;
+    int written = name[0] == '/' || slash == NULL
+                      ? -1
+                      : snprintf(beside, sizeof beside, "%.*s%s", (int)(slash - own + 1), own,
+                                 name);
+    bool is_beside = written > 0 && (size_t)written < sizeof beside &&
+                     stat(beside, &there) == 0 && S_ISREG(there.st_mode);
+    return platform_find(is_beside ? beside : name, path, error);
+}
+
+/* A name, a file, or the machine itself as an object. */
 static bool read_platform(struct json_at *root, struct experiment *e, struct error *error)
 {
     const char *name;
     struct json_at at;
-    char path[4096];
+    struct text path = {0};
     if (!json_member(root, "platform", &at, error))
         return false;
     if (json_is_object(&at)) {
@@ -150,15 +165,9 @@ static bool read_platform(struct json_at *root, struct experiment *e, struct err
     if (!json_is_string(&at))
         return json_fail(&at, error, "must be a name, a file or an object that describes it");
     json_string(&at, &name, error);
-    const char *file = json_file_name(e->file);
-    const char *slash = strrchr(file, '/');
-    int written = -1;
-    if (name[0] != '/' && slash != NULL)
-        written = snprintf(path, sizeof path, "%.*s%s", (int)(slash - file + 1), file, name);
-    struct stat there;
-    bool beside = written > 0 && (size_t)written < sizeof path && stat(path, &there) == 0 &&
-                  S_ISREG(there.st_mode);
-    e->platform = platform_read(beside ? path : name, error);
+    if (experiment_find_platform(e->file, name, &path, error))
+        e->platform = platform_read(text_string(&path), error);
+    text_free(&path);
     return e->platform != NULL || fail_at(&at, error);
 }
 

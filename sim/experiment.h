@@ -29,6 +29,11 @@ struct experiment {
  * failure. */
 struct experiment *experiment_read(struct json_file *file, struct error *error);
 void experiment_free(struct experiment *experiment);
+/* The file of a platform that an experiment names: relative to the experiment's file, or to
+ * the working folder, or a shipped one's. The caller frees the text. */
+struct text;
+bool experiment_find_platform(const struct json_file *file, const char *name,
+                              struct text *path, struct error *error);
 /* Opens the experiment's data set. */
 struct dataset *experiment_open_data(const struct experiment *experiment,
                                      struct error *error);

@@ -41,6 +41,9 @@ struct platform;
  * $PODSIM_DATA/platforms or, without that variable, where podsim was built or installed.
  * Everything is checked here, since SimGrid aborts on what it dislikes. */
 struct platform *platform_read(const char *path_or_name, struct error *error);
+/* Only the path of the file that it would read. The caller frees the text. */
+struct text;
+bool platform_find(const char *path_or_name, struct text *path, struct error *error);
 /* The same from an object in another file. Keeps nothing of it. */
 struct platform *platform_parse(const struct json_at *root, struct error *error);
 void platform_free(struct platform *platform);

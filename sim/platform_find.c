@@ -98,23 +98,33 @@ static struct platform *read_file(const char *path, struct error *error)
     return platform;
 }
 
-struct platform *platform_read(const char *path_or_name, struct error *error)
+bool platform_find(const char *path_or_name, struct text *path, struct error *error)
 {
     const char *data = getenv("PODSIM_DATA");
-    struct text folder = {0}, path = {0};
-    struct platform *platform = NULL;
+    struct text folder = {0};
+    text_clear(path);
     if (is_file(path_or_name))
-        return read_file(path_or_name, error);
+        return text_append(path, "%s", path_or_name) || error_memory(error, "platform");
     text_append(&folder, "%s/platforms",
                 data != NULL && data[0] != '\0' ? data : PODSIM_DATA_DIRECTORY);
-    text_append(&path, "%s/%s%s", text_string(&folder), path_or_name, suffix);
-    if (folder.failed || path.failed)
+    text_append(path, "%s/%s%s", text_string(&folder), path_or_name, suffix);
+    bool found = false;
+    if (folder.failed || path->failed)
         error_memory(error, "platform");
-    else if (strchr(path_or_name, '/') == NULL && is_file(text_string(&path)))
-        platform = read_file(text_string(&path), error);
+    else if (strchr(path_or_name, '/') == NULL && is_file(text_string(path)))
+        found = true;
     else
         fail_unknown(path_or_name, text_string(&folder), error);
     text_free(&folder);
+    return found;
+}
+
+struct platform *platform_read(const char *path_or_name, struct error *error)
+{
+    struct text path = {0};
+    struct platform *platform = platform_find(path_or_name, &path, error)
+                                    ? read_file(text_string(&path), error)
+                                    : NULL;
     text_free(&path);
     return platform;
 }

@@ -77,6 +77,41 @@ expect 2 run e.json --method nothing
 grep -q 'no method is called "nothing"; there are backprop, ' err || fail "--method: $(cat err)"
 expect 2 compare e.json --method local
 
+# Below a name, or a file, its contents can be set: one slow processor, one slow link.
+time_of() {
+    python3 -c 'import json; print(json.load(open("out"))["methods"][0]["time_s"])'
+}
+slower() { # than $before, with these options
+    expect 0 run e.json --cost-only --method pipeline --json "$@"
+    checks=$((checks + 1))
+    python3 -c 'import sys; sys.exit(not float(sys.argv[1]) > 1.2 * float(sys.argv[2]))' \
+        "$(time_of)" "$before" || fail "not slower: $*"
+}
+expect 0 run e.json --cost-only --method pipeline --json
+before=$(time_of)
+slower --set 'platform.trouble={"stragglers": [{"processor": "p1", "slowdown": 3}]}'
+slower --set platform.processors.slowdown=2
+slower --set platform=two-processors --set 'methods.pipeline.stages=2' \
+    --set platform.topology.link.bandwidth_bytes_per_s=1e5
+cp out inline.json
+mkdir -p other && python3 -c '
+import json
+e = json.load(open("inline.json"))["experiment"]
+assert isinstance(e["platform"], dict)
+json.dump(e, open("other/resolved.json", "w"))'
+expect 0 run other/resolved.json --json
+checks=$((checks + 1))
+[ "$(time_of)" = "$(python3 -c 'import json; print(json.load(open("inline.json"))["methods"][0]["time_s"])')" ] ||
+    fail "a resolved experiment with a machine in it gives something else"
+expect 0 compare --cost-only --set steps=1 --set data.train_samples=1000 --set model.hidden=64
+expect 0 compare e.json --cost-only --set methods.local.stages=2 --set methods.0.recompute=stage
+grep -q '^local  *2 ' out || fail "--set below a method that is a name"
+expect 2 compare e.json --set platform.speed=3
+grep -q 'e.json: platform: .*"speed"' err || fail "--set platform.speed: $(cat err)"
+expect 2 compare e.json --set platform=nonesuch --set platform.trouble.seed=1
+grep -q -- '--set platform.trouble.seed: platform "nonesuch": no such file' err ||
+    fail "--set below an unknown platform: $(cat err)"
+
 # Nothing fits: status 3, a table, and who lacks what; learned numbers are absent.
 machine() { sed "s/1000000/$1/" machine.json >other.json; }
 machine 100
