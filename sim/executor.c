@@ -107,24 +107,26 @@ static void walk_code(struct walker *w, const struct code *code)
         if (w->stream->number == 0)
             x->steps[w->processor] = w->step;
         trouble_stand(w);
-        if (plan_takes_place(x->plan, w->at, w->step, x->execution->steps))
+        if (plan_takes_place(x->plan, w->at, w->step, x->last_step))
             walk_instruction(w, w->at);
-        if (x->steady != NULL)
+        if (x->steady != NULL && code == &w->stream->body)
             steady_note(x->steady, (size_t)(w->stream - x->plan->streams), i, w->step,
                         machine_now_s());
     }
 }
 
-/* All streams stop after the same step, which none has finished yet. */
+/* All streams stop after the same step, whose micro-batches nobody has seen yet. */
 static void look_for_steady_state(struct walker *w, size_t stream)
 {
     struct executor *x = w->executor;
     if (x->steady == NULL || x->last_step < x->execution->steps ||
         !steady_step_done(x->steady, stream, w->step))
         return;
-    uint64_t begun = steady_begun(x->steady);
-    if (begun + 1 < x->execution->steps)
-        x->last_step = begun + 1;
+    const uint64_t m = x->plan->micro_batches;
+    uint64_t fed_ahead = x->feed_count > 0 ? (FEED_AHEAD + m - 1) / m : 0;
+    uint64_t last = steady_begun(x->steady) + 1 + steady_look_ahead(x->steady) + fed_ahead;
+    if (last < x->execution->steps)
+        x->last_step = last;
 }
 
 static void walk_stream(void *walker)

@@ -18,7 +18,7 @@ struct line {
     double free_s; /* when its last message so far has arrived */
     double arrive_s[LINE_CAPACITY], take_s[LINE_CAPACITY];
     uint64_t sent, taken, bytes;
-    double first_s;
+    double first_s, transfer_s; /* when the first began; durations of all */
 };
 
 struct closed {
@@ -107,6 +107,7 @@ static void send(struct closed *k, uint32_t rank)
     line->arrive_s[line->sent % LINE_CAPACITY] = end_s;
     line->free_s = end_s;
     line->bytes += bytes;
+    line->transfer_s += end_s - start_s;
     line->sent++;
     /* Who overlaps leaves the message to its carrier and goes on. */
     k->ready_s[rank] = k->x->edges[index].has_carrier ? issue_s : end_s;
@@ -167,7 +168,8 @@ static void tell(struct closed *k)
                                     .start_s = line->first_s,
                                     .end_s = line->free_s,
                                     .bytes = line->bytes,
-                                    .messages = line->sent};
+                                    .messages = line->sent,
+                                    .transfer_s = line->transfer_s};
         executor_emit(k->x, &event);
     }
 }

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-enum { FEED_AHEAD = 2 };
 
 bool feeds_create(struct executor *x, struct error *error)
 {
@@ -55,8 +54,7 @@ static void feed_part(void *argument)
     struct executor *x = feed->executor;
     uint32_t processor = x->plan->parts[feed->part].processor;
     uint64_t bytes = x->parts[feed->part].memory.input_bytes;
-    uint64_t all = x->execution->steps * x->plan->micro_batches;
-    while (feed->fed < all && !x->failed) {
+    while (feed->fed < x->last_step * x->plan->micro_batches && !x->failed) {
         if (feed->fed - feed->loaded >= FEED_AHEAD) {
             feed->waits = true;
             gate_wait(feed->gate);

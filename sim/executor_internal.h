@@ -31,6 +31,9 @@ struct block_state {
 
 struct executor;
 
+/* Micro-batches that the host sends before they are asked for. */
+enum { FEED_AHEAD = 2 };
+
 /* The host's sending of samples to a part. */
 struct feed {
     struct executor *executor;

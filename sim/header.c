@@ -102,22 +102,12 @@ static void name_rest(struct owned_header *h, const struct plan *plan,
         h->layers[i] = plan->model->layers[i].name;
 }
 
-/* Steps beyond its own whose micro-batches a step's instructions are about. */
-static uint64_t look_ahead_steps(const struct plan *plan)
-{
-    uint64_t last = 0;
-    for (size_t s = 0; s < plan->stream_count; s++)
-        for (size_t i = 0; i < plan->streams[s].body.count; i++) {
-            int64_t number = plan->streams[s].body.instructions[i].micro_batch;
-            last = number > (int64_t)last ? (uint64_t)number : last;
-        }
-    return plan->micro_batches > 0 ? last / plan->micro_batches : 0;
-}
-
 struct trace_header *header_create(const struct plan *plan, struct platform *platform,
                                    uint64_t trace_steps, struct error *error)
 {
+    uint64_t back, ahead;
     struct owned_header *h = checked_calloc(1, sizeof *h);
+    plan_reach(plan, &back, &ahead);
     if (h == NULL || !allocate(h, plan, platform)) {
         header_free(h == NULL ? NULL : &h->header);
         error_memory(error, "trace header");
@@ -139,7 +129,7 @@ struct trace_header *header_create(const struct plan *plan, struct platform *pla
         .layer_names = h->layers,
         .layer_count = plan->model->layer_count,
         .trace_steps = trace_steps,
-        .look_ahead_steps = look_ahead_steps(plan),
+        .look_ahead_steps = ahead,
     };
     return &h->header;
 }

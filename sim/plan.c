@@ -359,6 +359,22 @@ bool plan_note_collective(uint32_t **list, size_t *count, uint32_t collective,
     return true;
 }
 
+void plan_reach(const struct plan *plan, uint64_t *back_steps, uint64_t *ahead_steps)
+{
+    const uint64_t m = plan->micro_batches > 0 ? plan->micro_batches : 1;
+    int64_t first = 0, last = 0;
+    for (size_t s = 0; s < plan->stream_count; s++) {
+        const struct code *body = &plan->streams[s].body;
+        for (size_t i = 0; i < body->count; i++) {
+            int64_t number = body->instructions[i].micro_batch;
+            first = number < first ? number : first;
+            last = number > last ? number : last;
+        }
+    }
+    *back_steps = ((uint64_t)-first + m - 1) / m;
+    *ahead_steps = (uint64_t)last / m;
+}
+
 bool plan_takes_place(const struct plan *plan, const struct instruction *i, uint64_t step,
                       uint64_t steps)
 {

@@ -298,6 +298,8 @@ bool plan_bundle_edge(struct plan *plan, uint32_t bundle, uint32_t edge, struct 
 /* Copies parts, firsts and rings; adds the edges that the algorithm uses. */
 bool plan_add_collective(struct plan *plan, const struct collective *collective,
                          uint32_t *index, struct error *error);
+/* Steps before and beyond its own whose micro-batches a step's instructions are about. */
+void plan_reach(const struct plan *plan, uint64_t *back_steps, uint64_t *ahead_steps);
 /* The processors that have a stream. */
 size_t plan_processors_used(const struct plan *plan);
 bool code_add(struct code *code, enum operation operation, uint32_t part, uint32_t target,

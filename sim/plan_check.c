@@ -266,23 +266,11 @@ static bool walk(struct checker *c, struct error *error)
     return stuck(c, error) && left_over(c, error) && in_order(c, error);
 }
 
-static uint64_t look_ahead(const struct code *code)
-{
-    int64_t most = 0;
-    for (size_t i = 0; i < code->count; i++)
-        most = code->instructions[i].micro_batch > most ? code->instructions[i].micro_batch
-                                                        : most;
-    return (uint64_t)most;
-}
-
 static uint64_t steps_to_check(const struct plan *plan)
 {
-    uint64_t most = 0;
-    for (size_t i = 0; i < plan->stream_count; i++) {
-        uint64_t body = look_ahead(&plan->streams[i].body);
-        most = body > most ? body : most;
-    }
-    return CHECKED_STEPS + most / plan->micro_batches;
+    uint64_t back, ahead;
+    plan_reach(plan, &back, &ahead);
+    return CHECKED_STEPS + ahead;
 }
 
 static bool provide_slots(struct checker *c)

@@ -19,6 +19,9 @@ struct course {
 struct steady {
     const struct plan *plan;
     struct course *courses; /* a stream */
+    uint64_t look_ahead;    /* steps */
+    uint64_t warm;          /* steps in which something may be left out: it would belong to
+                             * steps before the first */
     size_t settled;         /* streams with enough repeats */
     double period_s;
 };
@@ -27,15 +30,9 @@ static bool alike(const struct plan *plan)
 {
     for (size_t s = 0; s < plan->stream_count; s++) {
         const struct code *body = &plan->streams[s].body;
-        if (plan->streams[s].prologue.count > 0)
-            return false;
-        for (size_t i = 0; i < body->count; i++) {
-            const struct instruction *instruction = &body->instructions[i];
-            if (instruction->every > 1 || instruction->from_step > 0 ||
-                instruction->micro_batch < 0 ||
-                (uint64_t)instruction->micro_batch >= plan->micro_batches)
+        for (size_t i = 0; i < body->count; i++)
+            if (body->instructions[i].every > 1 || body->instructions[i].from_step > 0)
                 return false;
-        }
     }
     for (size_t e = 0; e < plan->edge_count; e++)
         if (plan->edges[e].background)
@@ -51,8 +48,12 @@ struct steady *steady_create(const struct plan *plan, struct error *error)
     if (steady != NULL)
         steady->courses = checked_calloc(plan->stream_count, sizeof *steady->courses);
     bool made = steady != NULL && steady->courses != NULL;
-    if (made)
+    if (made) {
         steady->plan = plan;
+        plan_reach(plan, &steady->warm, &steady->look_ahead);
+        if (steady->look_ahead > steady->warm)
+            steady->warm = steady->look_ahead;
+    }
     for (size_t s = 0; made && s < plan->stream_count; s++) {
         steady->courses[s].last_s =
             checked_calloc(plan->streams[s].body.count, sizeof(double));
@@ -101,7 +102,7 @@ bool steady_step_done(struct steady *steady, size_t stream, uint64_t step)
 {
     struct course *course = &steady->courses[stream];
     size_t count = steady->plan->streams[stream].body.count;
-    if (count == 0 || step == 0)
+    if (count == 0 || step <= steady->warm)
         return false;
     double now_s = course->last_s[count - 1];
     bool repeats = same(course->longest_off_s, 0, now_s) ||
@@ -121,6 +122,11 @@ bool steady_step_done(struct steady *steady, size_t stream, uint64_t step)
             return false;
     steady->period_s = course->settled_s;
     return true;
+}
+
+uint64_t steady_look_ahead(const struct steady *steady)
+{
+    return steady->look_ahead;
 }
 
 double steady_period_s(const struct steady *steady)

@@ -8,9 +8,11 @@
 
 struct steady;
 
-/* NULL with no error when the plan is not one whose steps are alike: look-ahead beyond the
- * step, a prologue, instructions of some steps only, messages in the background. */
+/* NULL with no error when the plan is not one whose steps are alike: instructions of some
+ * steps only, messages in the background. */
 struct steady *steady_create(const struct plan *plan, struct error *error);
+/* Steps beyond its own whose micro-batches a stream's body may be busy with. */
+uint64_t steady_look_ahead(const struct steady *steady);
 void steady_free(struct steady *steady);
 
 /* Instruction `index` of the stream's body ended in this step. */

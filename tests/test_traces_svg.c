@@ -165,7 +165,8 @@ static void many_processors_are_cut(void)
         events[i] = slice("forward", 0, 0, 1);
         events[i].processor = i;
     }
-    struct trace_header header = {"many", processors, COUNT, NULL, 0, NULL, 0, NULL, 0, 0};
+    struct trace_header header = {
+        .method = "many", .processors = processors, .processor_count = COUNT};
     char *text = sample_write("timeline", &header, events, COUNT, 1);
     CU_ASSERT_EQUAL(count_of(text, "</title></rect>"), 64);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "The first 64 of 100 processors."));
