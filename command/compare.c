@@ -24,35 +24,43 @@ static bool print_json(const cJSON *summary)
     return text != NULL;
 }
 
-static bool print_table(const struct experiment *e, const cJSON *summary, bool single)
+static bool print_table(const struct experiment *e, const cJSON *methods, bool single)
 {
-    cJSON *methods = summary_parsed(cJSON_GetObjectItemCaseSensitive(summary, "methods"));
-    bool printed = methods != NULL;
-    if (printed) {
-        print_heading(e);
-        printed = table_compare(stdout, methods, e->numerics) &&
-                  (!single || depth_print(stdout, cJSON_GetArrayItem(methods, 0)));
-    }
-    cJSON_Delete(methods);
-    return printed;
+    print_heading(e);
+    return table_compare(stdout, methods, e->numerics) &&
+           (!single || depth_print(stdout, cJSON_GetArrayItem(methods, 0)));
 }
 
 /* Status 4 when this computer could not do a method, 3 when nothing fits. */
-static enum status outcome(const cJSON *summary)
+static enum status outcome(const cJSON *methods)
 {
-    cJSON *methods = summary_parsed(cJSON_GetObjectItemCaseSensitive(summary, "methods"));
     const cJSON *method;
     enum status status = STATUS_IMPOSSIBLE;
-    cJSON_ArrayForEach(method, methods)
-    {
-        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "failed"))) {
-            status = STATUS_HOST;
-            break;
-        }
+    cJSON_ArrayForEach(method, methods) {
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "failed")))
+            return STATUS_HOST;
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(method, "fits")))
             status = STATUS_OK;
     }
+    return status;
+}
+
+static enum status print_result(const struct experiment *e, const cJSON *summary,
+                                const struct options *options, bool single,
+                                struct error *error)
+{
+    cJSON *methods = summary_parsed(cJSON_GetObjectItemCaseSensitive(summary, "methods"));
+    enum status status = outcome(methods);
+    if (methods == NULL ||
+        !(options->json ? print_json(summary) : print_table(e, methods, single))) {
+        error_memory(error, "table");
+        status = STATUS_HOST;
+    }
     cJSON_Delete(methods);
+    if (options->directory != NULL && !options->json)
+        printf("\nWritten to %s: summary.json, and the traces%s (trace.json opens in "
+               "ui.perfetto.dev).\n",
+               options->directory, single ? "" : " in a folder for each method");
     return status;
 }
 
@@ -63,16 +71,8 @@ static enum status simulate_and_print(const struct options *options, bool single
     if (e == NULL)
         return error->status;
     cJSON *summary = command_simulate(e, options, single, error);
-    enum status status = summary == NULL ? error->status : outcome(summary);
-    if (summary != NULL &&
-        !(options->json ? print_json(summary) : print_table(e, summary, single))) {
-        error_memory(error, "table");
-        status = STATUS_HOST;
-    }
-    if (summary != NULL && options->directory != NULL && !options->json)
-        printf("\nWritten to %s: summary.json, and the traces%s (trace.json opens in "
-               "ui.perfetto.dev).\n",
-               options->directory, single ? "" : " in a folder for each method");
+    enum status status =
+        summary == NULL ? error->status : print_result(e, summary, options, single, error);
     cJSON_Delete(summary);
     experiment_free(e);
     return status;
