@@ -104,12 +104,8 @@ def close(a, c, time_s, place):
         assert a == c, (place, a, c)
 def together(method):
     """What a collective that is worked out does not tell apart."""
-    for edge in method["edges"]:
-        if edge["payload"] == "pieces":
-            del edge["transfer_s"]
     for p in method["processor_time"]:
         p["communicating_s"] += sum(p.pop("waiting_s").values())
-        del p["sending_s"]
 times = ["time_s", "time_per_step_s", "samples_per_s", "busy_fraction"]
 for a, b, c in zip(methods("numeric.json"), methods("costs.json"), methods("quick.json")):
     for key in exact + times:
