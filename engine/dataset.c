@@ -19,6 +19,7 @@ static const struct dataset_kind *const kinds[] = {
     &dataset_synthetic,
     &dataset_synthetic_images,
     &dataset_synthetic_sequence,
+    &dataset_synthetic_translation,
     &dataset_teacher_student,
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]), MAX_KEYS = 24 };

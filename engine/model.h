@@ -64,6 +64,12 @@ size_t model_crossing(const struct model *model, size_t layer,
 /* Sum of their scalars, per sample. */
 uint64_t model_crossing_count(const struct model *model, size_t layer);
 
+/* Of these, the values whose gradient anybody before the cut wants: not token numbers, nor
+ * what is made before the first parameters. */
+size_t model_gradient_crossing(const struct model *model, size_t layer,
+                               size_t values[MODEL_MAX_CROSSING]);
+uint64_t model_gradient_crossing_count(const struct model *model, size_t layer);
+
 uint64_t model_parameter_count(const struct model *model);
 /* The layer whose parameters a layer uses: itself unless tied. */
 size_t model_owner(const struct model *model, size_t layer);

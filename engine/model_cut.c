@@ -41,14 +41,38 @@ size_t model_crossing(const struct model *model, size_t layer,
     return count;
 }
 
-uint64_t model_crossing_count(const struct model *model, size_t layer)
+size_t model_gradient_crossing(const struct model *model, size_t layer,
+                               size_t values[MODEL_MAX_CROSSING])
 {
-    size_t values[MODEL_MAX_CROSSING];
-    size_t count = model_crossing(model, layer, values);
+    struct value_set wants;
+    size_t all = model_crossing(model, layer, values), count = 0;
+    model_gradient_values(model, 0, model->layer_count, false, &wants);
+    for (size_t i = 0; i < all; i++)
+        if (value_set_has(&wants, values[i]))
+            values[count++] = values[i];
+    return count;
+}
+
+static uint64_t sum_of(const struct model *model, const size_t *values, size_t count)
+{
     uint64_t sum = 0;
     for (size_t i = 0; i < count; i++)
         sum += value_count(model, values[i]);
     return sum;
+}
+
+uint64_t model_crossing_count(const struct model *model, size_t layer)
+{
+    size_t values[MODEL_MAX_CROSSING];
+    size_t count = model_crossing(model, layer, values);
+    return sum_of(model, values, count);
+}
+
+uint64_t model_gradient_crossing_count(const struct model *model, size_t layer)
+{
+    size_t values[MODEL_MAX_CROSSING];
+    size_t count = model_gradient_crossing(model, layer, values);
+    return sum_of(model, values, count);
 }
 
 static bool is_input(const struct layer *layer, size_t value, bool kept)

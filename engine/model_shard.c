@@ -15,7 +15,7 @@ struct sharding {
 };
 
 /* Identities of layers that the whole model does not have. Its own are small. */
-enum { BIAS_IDENTITY = 1 << 30, COPY_IDENTITY = 1 << 29 };
+enum { BIAS_IDENTITY = 1 << 30, COPY_IDENTITY = 1 << 29 }; /* >> input: up to three */
 
 static bool is_kind(const struct layer *layer, const char *name)
 {
@@ -48,13 +48,33 @@ static bool leads_on(const struct model *model, size_t layer)
            model->layers[layer + 1].input[0] == layer + 1;
 }
 
+/* How the heads' tensors are cut: the number of runs of outputs side by side (q, k, v), 0
+ * where heads are the inputs. The last tensor is the bias of the sum. */
+struct heads_tensors {
+    const char *kind;
+    size_t count;
+    uint64_t outer[6];
+};
+static const struct heads_tensors heads_tensors[] = {
+    {"attention", 4, {3, 0, 3}},
+    {"cross_attention", 6, {1, 2, 0, 1, 2}},
+};
+
+static const struct heads_tensors *find_heads(const struct layer *layer)
+{
+    for (size_t i = 0; i < sizeof heads_tensors / sizeof heads_tensors[0]; i++)
+        if (is_kind(layer, heads_tensors[i].kind))
+            return &heads_tensors[i];
+    return NULL;
+}
+
 /* One past the last layer of the group that begins here; 0: none does. */
 static size_t group_end(const struct model *model, size_t first)
 {
     const struct layer *layers = model->layers;
     if (!untied(model, first))
         return 0;
-    if (is_kind(&layers[first], "attention"))
+    if (find_heads(&layers[first]) != NULL)
         return first + 1;
     if (!is_kind(&layers[first], "linear"))
         return 0;
@@ -127,24 +147,24 @@ static bool add_bias(struct sharding *s, size_t index, size_t tensor, struct err
     return add_slice(s, model->layer_count - 1, 0, index, tensor, 1, true, error);
 }
 
-static bool add_attention(struct sharding *s, size_t index, struct error *error)
+static bool add_heads(struct sharding *s, size_t index, struct error *error)
 {
-    enum { IN_WEIGHT, OUT_WEIGHT, IN_BIAS, OUT_BIAS };
     struct layer own = s->from->layers[index];
-    const size_t tensors = own.tensor_count;
+    const struct heads_tensors *cut = find_heads(&own);
+    const size_t tensors = own.tensor_count, bias = cut->count - 1;
     double *inner = option_of(&own, "inner");
-    uint64_t width = own.input_shape[0].extent[1];
+    uint64_t width = own.output_shape.extent[1];
     *inner = *inner > 0 ? *inner : (double)width;
     *option_of(&own, "output_bias") = 0;
     if (!divide(s, &own, "heads", option_of(&own, "heads"), error) ||
         !divide(s, &own, "columns", inner, error) || !add_layer(s, index, &own, error))
         return false;
     size_t layer = s->value_of[index + 1] - 1;
-    return add_slice(s, layer, IN_WEIGHT, index, IN_WEIGHT, 3, false, error) &&
-           add_slice(s, layer, OUT_WEIGHT, index, OUT_WEIGHT, width, false, error) &&
-           (tensors <= IN_BIAS ||
-            add_slice(s, layer, IN_BIAS, index, IN_BIAS, 3, false, error)) &&
-           (tensors <= OUT_BIAS || add_bias(s, index, OUT_BIAS, error));
+    for (size_t t = 0; t < tensors && t < bias; t++)
+        if (!add_slice(s, layer, t, index, t, cut->outer[t] > 0 ? cut->outer[t] : width,
+                       false, error))
+            return false;
+    return tensors <= bias || add_bias(s, index, bias, error);
 }
 
 static bool add_columns(struct sharding *s, size_t index, struct error *error)
@@ -174,20 +194,21 @@ static bool add_rows(struct sharding *s, size_t index, struct error *error)
 /* The sum over the ranks must be of the group's gradient alone: where later layers use its
  * input too, the group gets a copy, whose gradient joins theirs after the sum. For the
  * group's layers value_of is the copy. */
-static bool part_input(struct sharding *s, size_t first, struct error *error)
+static bool part_input(struct sharding *s, size_t first, size_t input, struct error *error)
 {
     struct model *model = s->shard->model;
     const struct layer *layer = &s->from->layers[first];
-    size_t value = layer->input[0];
+    size_t value = layer->input[input];
     char name[LAYER_NAME_BYTES + 8];
     if (!value_set_has(&s->gradients, value) ||
         model_used_until(s->from, value) == first + 1)
         return true;
-    snprintf(name, sizeof name, "%s.copy", layer->name);
+    snprintf(name, sizeof name, input > 0 ? "%s.copy%zu" : "%s.copy", layer->name, input);
     if (!model_add(model, "copy", name, NULL, &s->value_of[value], 1, SIZE_MAX,
                    &s->value_of[value], error))
         return false;
-    model->layers[model->layer_count - 1].identity = COPY_IDENTITY | layer->identity;
+    model->layers[model->layer_count - 1].identity =
+        (COPY_IDENTITY >> input) | layer->identity;
     return true;
 }
 
@@ -195,7 +216,7 @@ static bool add_group_layers(struct sharding *s, size_t first, size_t end,
                              struct error *error)
 {
     if (end == first + 1)
-        return add_attention(s, first, error);
+        return add_heads(s, first, error);
     if (!add_columns(s, first, error))
         return false;
     for (size_t i = first + 1; i + 1 < end; i++)
@@ -207,9 +228,13 @@ static bool add_group_layers(struct sharding *s, size_t first, size_t end,
 static bool add_group(struct sharding *s, size_t first, size_t end, struct error *error)
 {
     struct model_shard *shard = s->shard;
-    const size_t input = s->from->layers[first].input[0], shared = s->value_of[input];
-    if (!part_input(s, first, error))
-        return false;
+    const struct layer *layer = &s->from->layers[first];
+    size_t shared[LAYER_MAX_INPUTS];
+    for (size_t k = 0; k < layer->input_count; k++)
+        shared[k] = s->value_of[layer->input[k]];
+    for (size_t k = 0; k < layer->input_count; k++)
+        if (shared[k] == s->value_of[layer->input[k]] && !part_input(s, first, k, error))
+            return false;
     if (!checked_grow((void **)&shard->groups, &shard->group_capacity,
                       shard->group_count + 1, sizeof *shard->groups))
         return error_memory(error, "split layers");
@@ -217,7 +242,8 @@ static bool add_group(struct sharding *s, size_t first, size_t end, struct error
     group->first_layer = shard->model->layer_count;
     group->end_layer = group->first_layer + (end - first);
     bool added = add_group_layers(s, first, end, error);
-    s->value_of[input] = shared;
+    for (size_t k = 0; k < layer->input_count; k++)
+        s->value_of[layer->input[k]] = shared[k];
     return added;
 }
 

@@ -81,7 +81,12 @@ static bool fit_preset(struct json_at *at, const struct dataset_description *dat
                   (!preset_takes(preset, "vocabulary") || data->vocabulary == 0 ||
                    add_number(at->node, "vocabulary", data->vocabulary)) &&
                   (!preset_takes(preset, "length") || data->vocabulary == 0 ||
-                   add_number(at->node, "length", data->input_shape.extent[0]));
+                   add_number(at->node, "length", data->input_shape.extent[0])) &&
+                  (!preset_takes(preset, "source_length") || data->vocabulary == 0 ||
+                   data->labels >= data->input_shape.extent[0] ||
+                   (add_number(at->node, "source_length",
+                               data->input_shape.extent[0] - data->labels) &&
+                    add_number(at->node, "target_length", data->labels)));
     return fitted || error_memory(error, "model");
 }
 

@@ -176,7 +176,8 @@ static bool queue_bytes(const struct stage_demand *demand, const struct plan *pl
                         const struct part *part, uint64_t *bytes)
 {
     uint64_t in = part->gradient_out ? model_crossing_count(plan->model, part->first_layer) : 0;
-    uint64_t out = part->gradient_in ? model_crossing_count(plan->model, part->end_layer) : 0;
+    uint64_t out =
+        part->gradient_in ? model_gradient_crossing_count(plan->model, part->end_layer) : 0;
     return checked_add(in, out, bytes) && checked_multiply(*bytes, plan->micro_batch, bytes) &&
            checked_multiply(*bytes, plan_word_bytes(plan, PAYLOAD_ACTIVATIONS), bytes) &&
            checked_multiply(*bytes, demand->queue_capacity, bytes);

@@ -133,7 +133,7 @@ static bool message_count(const struct plan *plan, uint32_t from_part, enum payl
         per_sample = model_crossing_count(plan->model, from->end_layer);
         break;
     case PAYLOAD_GRADIENTS:
-        per_sample = model_crossing_count(plan->model, from->first_layer);
+        per_sample = model_gradient_crossing_count(plan->model, from->first_layer);
         break;
     case PAYLOAD_PREDICTIONS:
         per_sample = shape_count(model_value_shape(plan->model, from->logits_value));

@@ -38,23 +38,33 @@ static bool add(struct plan *plan, uint32_t *parts, size_t value, bool gradient,
     return true;
 }
 
-/* Which gradients the part's backward computes depends on whether it gives any back. */
-static bool add_group(struct plan *plan, uint32_t *parts, const struct split_group *group,
-                      struct error *error)
+/* The gradients that the group gives back, which the part's backward computes or not. */
+static bool add_backward(struct plan *plan, uint32_t *parts,
+                         const struct split_group *group, struct error *error)
 {
     const struct part part = plan->parts[parts[0]];
-    size_t input = plan->model->layers[group->first_layer].input[0];
+    const struct layer *layer = &plan->model->layers[group->first_layer];
     struct value_set own, received;
-    struct split_sum forward = {.layer = group->end_layer};
-    struct split_sum backward = {.layer = group->first_layer};
-    if (!add(plan, parts, group->end_layer, false, &forward, error))
-        return false;
     model_gradient_values(plan->model, part.first_layer, part.end_layer, part.gradient_out,
                           &own);
     model_gradient_values(plan->model, part.first_layer, part.end_layer, false, &received);
-    backward.received = value_set_has(&received, input);
-    return !part.trains || !value_set_has(&own, input) ||
-           add(plan, parts, input, true, &backward, error);
+    for (size_t k = 0; part.trains && k < layer->input_count; k++) {
+        struct split_sum sum = {.layer = group->first_layer,
+                                .received = value_set_has(&received, layer->input[k])};
+        bool again = k > 0 && layer->input[k] == layer->input[0];
+        if (!again && value_set_has(&own, layer->input[k]) &&
+            !add(plan, parts, layer->input[k], true, &sum, error))
+            return false;
+    }
+    return true;
+}
+
+static bool add_group(struct plan *plan, uint32_t *parts, const struct split_group *group,
+                      struct error *error)
+{
+    struct split_sum sum = {.layer = group->end_layer};
+    return add(plan, parts, group->end_layer, false, &sum, error) &&
+           add_backward(plan, parts, group, error);
 }
 
 bool split_sums(struct plan *plan, uint32_t *parts, struct error *error)

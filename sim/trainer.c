@@ -37,6 +37,10 @@ static void find_seeds(const struct trainer *t, const struct part *part,
     const struct model *model = t->plan->model;
     own->crossing_in_count = model_crossing(model, part->first_layer, own->crossing_in);
     own->crossing_out_count = model_crossing(model, part->end_layer, own->crossing_out);
+    own->gradient_in_count =
+        model_gradient_crossing(model, part->first_layer, own->gradient_in);
+    own->gradient_out_count =
+        model_gradient_crossing(model, part->end_layer, own->gradient_out);
     own->seed_count = plan_part_seeds(t->plan, part, false, own->seeds);
     if (part->gradient_apart)
         own->received_seed_count = plan_part_seeds(t->plan, part, true, own->received_seeds);

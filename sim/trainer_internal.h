@@ -14,6 +14,9 @@ struct trainer_part {
     bool *present;        /* ... and whether they have come */
     size_t crossing_in[MODEL_MAX_CROSSING], crossing_in_count;
     size_t crossing_out[MODEL_MAX_CROSSING], crossing_out_count;
+    /* of these, those with a gradient */
+    size_t gradient_in[MODEL_MAX_CROSSING], gradient_in_count;
+    size_t gradient_out[MODEL_MAX_CROSSING], gradient_out_count;
     size_t seeds[MODEL_MAX_CROSSING + 1], seed_count;
     size_t received_seeds[MODEL_MAX_CROSSING + 1], received_seed_count;
     /* With weight stashing: former weights, version v at v % (versions - 1), and the

@@ -29,12 +29,18 @@ static void copy_message(struct trainer *t, uint32_t edge, uint32_t part,
     bool forward = payload == PAYLOAD_ACTIVATIONS;
     if (payload == PAYLOAD_PREDICTIONS)
         copy_values(t, part, slot, &t->plan->parts[part].logits_value, 1, false, message, out);
-    else if (forward == out)
-        copy_values(t, part, slot, own->crossing_out, own->crossing_out_count, !forward,
-                    message, out);
+    else if (forward && out)
+        copy_values(t, part, slot, own->crossing_out, own->crossing_out_count, false,
+                    message, true);
+    else if (forward)
+        copy_values(t, part, slot, own->crossing_in, own->crossing_in_count, false, message,
+                    false);
+    else if (out)
+        copy_values(t, part, slot, own->gradient_in, own->gradient_in_count, true, message,
+                    true);
     else
-        copy_values(t, part, slot, own->crossing_in, own->crossing_in_count, !forward,
-                    message, out);
+        copy_values(t, part, slot, own->gradient_out, own->gradient_out_count, true, message,
+                    false);
 }
 
 /* All parameters of the part at one end of the edge, to or from the message. */

@@ -47,6 +47,8 @@ static const struct layer_case layer_cases[] = {
     {"cross_attention", {{"heads", 3}}, 2, 2, {{2, {5, 6}}, {2, {3, 4}}}, 0},
     {"cross_attention", {{"heads", 1}, {"bias", 0}}, 3, 2, {{2, {1, 5}}, {2, {7, 5}}}, 0},
     {"cross_attention", {{"heads", 2}}, 1, 2, {{2, {18, 2}}, {2, {1, 1}}}, 0},
+    {"cross_attention", {{"heads", 2}, {"inner", 4}, {"output_bias", 0}}, 2, 2,
+     {{2, {3, 7}}, {2, {5, 3}}}, 0},
     {"conv2d", {{"channels", 4}, {"padding", 1}}, 2, 1, {{3, {3, 5, 7}}}, 0},
     {"conv2d", {{"channels", 6}, {"stride", 2}, {"padding", 1}, {"groups", 2}, {"bias", 1}}, 2, 1, {{3, {4, 6, 5}}}, 0},
     {"conv2d", {{"channels", 3}, {"kernel", 1}}, 3, 1, {{3, {2, 3, 4}}}, 0},

@@ -176,8 +176,9 @@ static void compose(struct composition *c, const struct inner *inner, size_t ten
                  number, replicated);
 }
 
-/* Every composition of one reference that needs at most eight processors. */
-static size_t list_compositions(struct composition *list, const char *reference, bool tied)
+/* Every composition (or every so many) of one reference that needs at most eight processors. */
+static size_t list_compositions(struct composition *list, const char *reference, bool tied,
+                                size_t thinned)
 {
     size_t count = 0, seen = 0;
     for (size_t i = 0; i < INNERS * TENSORS * REPLICATIONS * DISTILLATIONS; i++) {
@@ -193,7 +194,7 @@ static size_t list_compositions(struct composition *list, const char *reference,
         if (!same || needs > PROCESSORS || (tied && inner->cut && r->shards) ||
             (!tied && inner->transformer) || (inner->alone && r->replicas > 1))
             continue;
-        if (seen++ % THINNED != 0)
+        if (seen++ % (THINNED * thinned) != 0)
             continue;
         CU_ASSERT_FATAL(count < MAX_METHODS);
         compose(&list[count], inner, tensor, r, distillation, count);
@@ -262,13 +263,14 @@ static void compare(const struct simulation *s, const struct composition *list,
     }
 }
 
-static void check_all(const char *model, const char *data, const char *reference, bool tied)
+static void check_all(const char *model, const char *data, const char *reference, bool tied,
+                      size_t thinned)
 {
     static struct composition list[MAX_METHODS];
     static char methods[AT_ONCE * TEXT_BYTES];
     static const struct text_link link = {1e9, 1e-6};
     static const char *const topologies[] = {"full", "ring"};
-    size_t count = list_compositions(list, reference, tied), turn = 0;
+    size_t count = list_compositions(list, reference, tied, thinned), turn = 0;
     CU_ASSERT(count > 0);
     for (size_t first = 0; first < count; first += AT_ONCE, turn++) {
         size_t some = count - first < AT_ONCE ? count - first : AT_ONCE, used = 0;
@@ -303,14 +305,28 @@ static const char texts[] =
     "{\"kind\": \"synthetic_sequence\", \"length\": 5, \"vocabulary\": 11, \"lag\": 1, "
     "\"train_samples\": 200, \"test_samples\": 20}";
 
+/* Encoders and decoders of four layers, norms behind the sums: values cross many cuts, and
+ * every rank splits what others read too. */
+static const char translator[] =
+    "{\"preset\": \"transformer\", \"width\": 8, \"depth\": 4, \"heads\": 4, "
+    "\"feed_forward\": 16, \"dropout\": 0.1, \"tied\": false}";
+static const char translations[] =
+    "{\"kind\": \"synthetic_translation\", \"source_length\": 4, \"target_length\": 3, "
+    "\"vocabulary\": 7, \"train_samples\": 200, \"test_samples\": 20}";
+
 static void test_perceptrons(void)
 {
-    check_all(mlp, points, NULL, false);
+    check_all(mlp, points, NULL, false, 1);
 }
 
 static void test_tied_transformers(void)
 {
-    check_all(lm, texts, NULL, true);
+    check_all(lm, texts, NULL, true, 1);
+}
+
+static void test_encoder_decoders(void)
+{
+    check_all(translator, translations, NULL, false, 5);
 }
 
 /* Those whose updates are not those of backprop, against themselves without any split. */
@@ -322,13 +338,14 @@ static void test_others(void)
             first = inners[k].reference == NULL ||
                     strcmp(inners[k].reference, inners[i].reference) != 0;
         if (first)
-            check_all(lm, texts, inners[i].reference, true);
+            check_all(lm, texts, inners[i].reference, true, 1);
     }
 }
 
 static const struct check checks[] = {
     {"multi-layer perceptrons", test_perceptrons},
     {"transformers with tied weights", test_tied_transformers},
+    {"encoder-decoders", test_encoder_decoders},
     {"local parallelism and stale pipelines", test_others},
 };
 

@@ -256,6 +256,50 @@ static void sequences_follow_their_rule(void)
     dataset_free(open_good("{\"kind\": \"synthetic_sequence\", \"length\": 1}"));
 }
 
+static void translations_follow_their_rule(void)
+{
+    enum { S = 5, T = 3, WORDS = 6, SAMPLES = 2000 };
+    const char *text = "{\"kind\": \"synthetic_translation\", \"source_length\": 5, "
+                       "\"target_length\": 3, \"vocabulary\": 7, \"noise\": 0.2}";
+    struct dataset *dataset = open_good(text);
+    const struct dataset_description *d = description_of(dataset);
+    CU_ASSERT_FATAL(d->labels == T && d->vocabulary == WORDS + 1 && d->classes == WORDS + 1);
+    CU_ASSERT_FATAL(d->input_shape.rank == 1 && d->input_shape.extent[0] == S + T);
+    double pair[WORDS + 1][WORDS + 1] = {{0}}, kept = 0;
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        scalar input[S + T];
+        int32_t labels[T];
+        dataset_sample(dataset, DATASET_TEST, i, input, labels);
+        for (size_t k = 0; k < S; k++)
+            CU_ASSERT_FATAL(input[k] >= 1 && input[k] <= WORDS);
+        for (size_t k = 0; k < T; k++) {
+            CU_ASSERT_FATAL(labels[k] >= 1 && labels[k] <= WORDS);
+            CU_ASSERT(input[S + k] == (k == 0 ? 0 : (scalar)labels[k - 1]));
+            pair[(size_t)input[S - 1 - k]][labels[k]]++;
+        }
+    }
+    bool used[WORDS + 1] = {false};
+    for (size_t a = 1; a <= WORDS; a++) {
+        size_t best = 1;
+        for (size_t b = 1; b <= WORDS; b++)
+            best = pair[a][b] > pair[a][best] ? b : best;
+        CU_ASSERT(!used[best]);
+        used[best] = true;
+        kept += pair[a][best];
+    }
+    check_share(1 - kept / (T * SAMPLES), 0.2, T * SAMPLES);
+    CHECK_CLOSE(d->bayes_error, 0.2, 1e-12);
+    CHECK_CLOSE(d->bayes_loss, -0.8 * log(0.8) - 0.2 * log(0.2 / (WORDS - 1)), 1e-12);
+    dataset_free(dataset);
+    refuse("{\"kind\": \"synthetic_translation\", \"source_length\": 4, "
+           "\"target_length\": 5}",
+           "e.json: target_length: ");
+    refuse("{\"kind\": \"synthetic_translation\", \"vocabulary\": 2}",
+           "e.json: vocabulary: ");
+    dataset_free(open_good("{\"kind\": \"synthetic_translation\", \"source_length\": 1, "
+                           "\"vocabulary\": 3}"));
+}
+
 /* The same inputs with and without label noise: it changes the stated share of labels. */
 static void teacher_noise_is_as_stated(void)
 {
@@ -422,6 +466,7 @@ static const struct check checks[] = {
     {"images have the stated error", images_have_the_stated_error},
     {"image shapes", image_shapes},
     {"sequences follow their rule", sequences_follow_their_rule},
+    {"translations follow their rule", translations_follow_their_rule},
     {"teacher noise is as stated", teacher_noise_is_as_stated},
     {"samples depend on seed, split and number", samples_depend_on_seed_split_and_number},
     {"counts beyond 32 bits", counts_beyond_32_bits},

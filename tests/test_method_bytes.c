@@ -250,11 +250,34 @@ static void beyond_doubles(void)
     simulation_free(s);
 }
 
+/* Token numbers go on to the decoder, but have no gradient that could come back. */
+static void tokens_have_no_gradient(void)
+{
+    struct simulation *s = simulate(
+        "{\"model\": {\"preset\": \"transformer\", \"width\": 8, \"depth\": 2, \"heads\": 2}, "
+        "\"data\": {\"kind\": \"synthetic_translation\", \"source_length\": 5, "
+        "\"target_length\": 3, \"train_samples\": 50, \"test_samples\": 10}, \"platform\": %s, "
+        "\"steps\": 2, \"batch\": 6, \"micro_batch\": 2, \"methods\": [{\"kind\": "
+        "\"pipeline\", \"stages\": [2, 2]}]}",
+        roofline_machine(2, "line", true, 1 << 26, some_link));
+    const uint64_t memory = 5 * 8, tokens = 5 + 3;
+    uint64_t forward = 0, backward = 0;
+    for (size_t i = 0; i < s->methods[0]->edge_count; i++) {
+        enum payload payload = s->experiment->plans[0]->edges[i].payload;
+        forward += payload == PAYLOAD_ACTIVATIONS ? s->methods[0]->edges[i].bytes : 0;
+        backward += payload == PAYLOAD_GRADIENTS ? s->methods[0]->edges[i].bytes : 0;
+    }
+    CU_ASSERT_EQUAL(forward, 2 * 6 * (memory + tokens) * 4);
+    CU_ASSERT_EQUAL(backward, 2 * 6 * memory * 4);
+    simulation_free(s);
+}
+
 static const struct check checks[] = {
     {"pipeline: twice what crosses; local: half of it", chains},
     {"codistillation: n (n - 1) logits, n on a ring", predictions},
     {"what is sent is received", sent_is_received},
     {"all-reduce around a ring", ring_all_reduce},
+    {"token numbers have no gradient", tokens_have_no_gradient},
     {"messages above 4 GiB", beyond_four_gigabytes},
     {"totals above 2^53 bytes", beyond_doubles},
 };

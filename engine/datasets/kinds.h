@@ -42,7 +42,7 @@ struct dataset_kind {
 
 extern const struct dataset_kind dataset_fashion_mnist, dataset_idx, dataset_cifar10,
     dataset_cifar100, dataset_text, dataset_synthetic, dataset_synthetic_images,
-    dataset_synthetic_sequence, dataset_teacher_student;
+    dataset_synthetic_sequence, dataset_synthetic_translation, dataset_teacher_student;
 
 /* The random numbers of one generated sample, and of what all samples share. */
 struct random_stream dataset_sample_stream(uint64_t seed, enum dataset_split split,

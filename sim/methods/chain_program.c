@@ -71,12 +71,14 @@ static bool pass_backward(const struct passing *p, size_t first, size_t end,
                           struct error *error)
 {
     const struct split_sums *list = &p->plan->parts[p->part].backward_sums;
+    const size_t all = end;
     for (size_t i = list->count; i-- > 0;) {
         const struct split_sum *sum = &list->sums[i];
         bool wanted = p->operation != OP_BACKWARD_RECEIVED || sum->received;
-        if (sum->layer < first || sum->layer >= end || !wanted)
+        if (sum->layer < first || sum->layer >= all || !wanted)
             continue;
-        if (!add_layers(p, sum->layer, end, error) ||
+        /* A layer with two inputs has two sums. */
+        if ((sum->layer < end && !add_layers(p, sum->layer, end, error)) ||
             !add_pass(p, OP_COLLECTIVE, sum->collective, error))
             return false;
         end = sum->layer;
