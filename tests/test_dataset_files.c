@@ -181,6 +181,34 @@ static void text_of_a_folder(void)
     CU_ASSERT(rmdir(in_folder("texts")) == 0);
 }
 
+/* 20, 9 and 31 bytes: tails of 2, 0 and 3. */
+static void every_file_has_a_tail(void)
+{
+    scalar input[2];
+    int32_t labels[2];
+    CU_ASSERT(mkdir(in_folder("texts"), 0700) == 0);
+    write_file("texts/a", "aaaaaaaaaaaaaaaaaaXY", 20);
+    write_file("texts/b", "bbbbbbbbb", 9);
+    write_file("texts/c", "ccccccccccccccccccccccccccccPQR", 31);
+    struct dataset *dataset =
+        open_good("{\"kind\": \"text\", \"path\": \"@/texts\", \"length\": 2}");
+    CU_ASSERT_EQUAL(dataset_get_description(dataset)->samples[DATASET_TRAIN], (55 - 1) / 2);
+    CU_ASSERT_EQUAL(dataset_get_description(dataset)->samples[DATASET_TEST], (5 - 1) / 2);
+    dataset_sample(dataset, DATASET_TRAIN, 8, input, labels);
+    CU_ASSERT(input[0] == 'a' && input[1] == 'a' && labels[0] == 'a' && labels[1] == 'b');
+    dataset_sample(dataset, DATASET_TRAIN, 13, input, labels);
+    CU_ASSERT(input[0] == 'b' && input[1] == 'c' && labels[1] == 'c');
+    dataset_sample(dataset, DATASET_TEST, 0, input, labels);
+    CU_ASSERT(input[0] == 'X' && input[1] == 'Y' && labels[0] == 'Y' && labels[1] == 'P');
+    dataset_sample(dataset, DATASET_TEST, 1, input, labels);
+    CU_ASSERT(input[0] == 'P' && input[1] == 'Q' && labels[1] == 'R');
+    dataset_free(dataset);
+    unlink(in_folder("texts/a"));
+    unlink(in_folder("texts/b"));
+    unlink(in_folder("texts/c"));
+    CU_ASSERT(rmdir(in_folder("texts")) == 0);
+}
+
 static void text_of_the_licences(void)
 {
     if (access("/usr/share/common-licenses", R_OK) != 0) {
@@ -224,6 +252,7 @@ static const struct check checks[] = {
     {"a text is cut into samples", text_is_cut_into_samples},
     {"text is shifted", text_is_shifted},
     {"the text of a folder", text_of_a_folder},
+    {"every file has a tail for tests", every_file_has_a_tail},
     {"the text of the licences", text_of_the_licences},
     {"missing files say where to get them", missing_files_say_where_to_get_them},
     {"the folder is removed", remove_folder},

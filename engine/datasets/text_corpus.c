@@ -1,7 +1,7 @@
 /* Language modelling on bytes: a sample is `length` bytes, its labels are each byte's
- * successor. The last tenth of the text is the test split. A folder stands for its
- * regular files (no symbolic links, no hidden ones) one after the other in byte order of
- * their names. */
+ * successor. A folder stands for its regular files (no symbolic links, no hidden ones) one
+ * after the other in byte order of their names. The last tenth of every file belongs to the
+ * test split. */
 #include "base/checked.h"
 #include "engine/datasets/file.h"
 #include "engine/datasets/kinds.h"
@@ -16,8 +16,8 @@ struct corpus {
     char **path;
     size_t path_count, path_capacity;
     uint64_t length;
-    uint8_t *bytes;
-    uint64_t byte_count;
+    uint8_t *bytes; /* what all files train with, then their last tenths */
+    uint64_t byte_count, test_count;
 };
 
 static bool add_file(struct corpus *corpus, char *path, uint64_t bytes, struct error *error)
@@ -29,6 +29,7 @@ static bool add_file(struct corpus *corpus, char *path, uint64_t bytes, struct e
     }
     corpus->path[corpus->path_count++] = path;
     corpus->byte_count += bytes;
+    corpus->test_count += bytes / 10;
     return true;
 }
 
@@ -79,17 +80,12 @@ static bool list_files(struct corpus *corpus, const char *path, struct error *er
     return add_file(corpus, copy, (uint64_t)status.st_size, error);
 }
 
-static uint64_t test_bytes(const struct corpus *corpus)
-{
-    return corpus->byte_count / 10;
-}
-
 /* Each sample needs the byte after its last, which may be the next sample's first. */
 static bool count_samples(struct dataset *dataset, struct error *error)
 {
     const struct corpus *corpus = dataset->data;
-    uint64_t part[DATASET_SPLITS] = {corpus->byte_count - test_bytes(corpus),
-                                     test_bytes(corpus)};
+    uint64_t part[DATASET_SPLITS] = {corpus->byte_count - corpus->test_count,
+                                     corpus->test_count};
     for (size_t split = 0; split < DATASET_SPLITS; split++) {
         uint64_t samples = part[split] == 0 ? 0 : (part[split] - 1) / corpus->length;
         dataset->description.samples[split] = samples;
@@ -150,15 +146,51 @@ static bool append_file(struct corpus *corpus, const char *path, size_t *capacit
     return good;
 }
 
+struct tails {
+    uint8_t *bytes;
+    size_t count, capacity;
+};
+
+/* Of the file that begins at `before`. */
+static bool cut_tail(struct corpus *corpus, uint64_t before, struct tails *tails,
+                     struct error *error)
+{
+    size_t count = (size_t)((corpus->byte_count - before) / 10);
+    if (!checked_grow((void **)&tails->bytes, &tails->capacity, tails->count + count + 1, 1))
+        return error_memory(error, "text");
+    corpus->byte_count -= count;
+    memcpy(tails->bytes + tails->count, corpus->bytes + corpus->byte_count, count);
+    tails->count += count;
+    return true;
+}
+
+static bool join_tails(struct corpus *corpus, const struct tails *tails, size_t *capacity,
+                       struct error *error)
+{
+    if (!checked_grow((void **)&corpus->bytes, capacity,
+                      (size_t)corpus->byte_count + tails->count + 1, 1))
+        return error_memory(error, "text");
+    memcpy(corpus->bytes + corpus->byte_count, tails->bytes, tails->count);
+    corpus->byte_count += tails->count;
+    corpus->test_count = tails->count;
+    return true;
+}
+
 static bool open_text(struct dataset *dataset, struct error *error)
 {
     struct corpus *corpus = dataset->data;
+    struct tails tails = {NULL, 0, 0};
     size_t capacity = 0;
+    bool good = true;
     corpus->byte_count = 0;
-    for (size_t i = 0; i < corpus->path_count; i++)
-        if (!append_file(corpus, corpus->path[i], &capacity, error))
-            return false;
-    return count_samples(dataset, error);
+    for (size_t i = 0; good && i < corpus->path_count; i++) {
+        uint64_t before = corpus->byte_count;
+        good = append_file(corpus, corpus->path[i], &capacity, error) &&
+               cut_tail(corpus, before, &tails, error);
+    }
+    good = good && join_tails(corpus, &tails, &capacity, error);
+    free(tails.bytes);
+    return good && count_samples(dataset, error);
 }
 
 static void passage_of_text(const struct dataset *dataset, uint64_t first, scalar *input,
@@ -176,7 +208,7 @@ static void sample_text(const struct dataset *dataset, enum dataset_split split,
                         uint64_t index, scalar *input, int32_t *labels)
 {
     const struct corpus *corpus = dataset->data;
-    uint64_t first = split == DATASET_TRAIN ? 0 : corpus->byte_count - test_bytes(corpus);
+    uint64_t first = split == DATASET_TRAIN ? 0 : corpus->byte_count - corpus->test_count;
     passage_of_text(dataset, first + index * corpus->length, input, labels);
 }
 
