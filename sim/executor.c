@@ -321,7 +321,7 @@ bool execute(const struct execution *execution, struct execution_result *result,
     if (done) {
         x.occupancy = occupancy_create(platform_processor_count(execution->platform), error);
         if (execution->trainer == NULL && !execution->every_step &&
-            execution->fidelity != FIDELITY_MESSAGE &&
+            execution->steps > STEADY_STEPS && execution->fidelity != FIDELITY_MESSAGE &&
             !trouble_any(execution->platform))
             x.steady = steady_create(execution->plan, error);
         x.ledger = ledger_create(execution->header, error);

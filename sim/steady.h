@@ -6,6 +6,9 @@
 
 #include "sim/plan.h"
 
+/* Fewer are over before they are seen to repeat. */
+enum { STEADY_STEPS = 3 };
+
 struct steady;
 
 /* NULL with no error when the plan is not one whose steps are alike: instructions of some
