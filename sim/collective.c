@@ -147,6 +147,7 @@ bool plan_add_collective(struct plan *plan, const struct collective *collective,
         return error_memory(error, "collective");
     own.parts = duplicate(collective->parts, own.ranks, sizeof *own.parts, &good);
     own.firsts = duplicate(collective->firsts, own.ranks, sizeof *own.firsts, &good);
+    own.tied = duplicate(collective->tied, own.tied_count, sizeof *own.tied, &good);
     own.rings = duplicate(collective->rings, ring_ranks, sizeof *own.rings, &good);
     own.places = invert(collective, &good);
     own.edges = checked_calloc(slots, sizeof *own.edges);

@@ -179,7 +179,12 @@ void execute_collective(struct walker *w, const struct instruction *i)
     executor_allocate(x, w->processor, MEMORY_QUEUE, buffers);
     if (x->training)
         trainer_join(x->execution->trainer, i->part, run_micro_batch(w, i));
-    meet(w, c, i->target, rank);
+    if (x->training)
+        trainer_gather_tied(x->execution->trainer, c, rank);
+    if (c->ranks > 1)
+        meet(w, c, i->target, rank);
+    if (x->training)
+        trainer_share_tied(x->execution->trainer, c, rank);
     executor_release(x, w->processor, MEMORY_QUEUE, buffers);
     if (x->training && c->average)
         trainer_average(x->execution->trainer, c, rank);

@@ -77,6 +77,7 @@ void plan_free(struct plan *plan)
     for (size_t i = 0; i < plan->collective_count; i++) {
         free(plan->collectives[i].parts);
         free(plan->collectives[i].firsts);
+        free(plan->collectives[i].tied);
         free(plan->collectives[i].rings);
         free(plan->collectives[i].places);
         free(plan->collectives[i].edges);

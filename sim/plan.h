@@ -146,7 +146,8 @@ struct part {
     struct split_sums forward_sums, backward_sums;
     uint32_t *sums;          /* collectives of its gradients, before the update */
     size_t sum_count;
-    uint32_t *ties;          /* collectives of gradients of weights that other parts hold too */
+    uint32_t *ties;          /* collectives of gradients of weights that other parts hold too;
+                              * in the first such part of a processor */
     size_t tie_count;
     uint32_t *gathers;       /* collectives of its parameters, after the update */
     size_t gather_count;
@@ -206,6 +207,13 @@ struct bundle {
     size_t edge_count;
 };
 
+/* A part that has a rank's array too, on the rank's processor: its numbers are added to those
+ * of the rank's part before the collective, and are the result after it. */
+struct tied_part {
+    uint32_t rank, part;
+    uint64_t first; /* scalars */
+};
+
 /* What ranks do together with an array that each of them has: all gradients or all
  * parameters of a part, or a stretch of them; or a value of a micro-batch. */
 enum collective_goal { GOAL_ALL_REDUCE, GOAL_REDUCE_SCATTER, GOAL_ALL_GATHER };
@@ -222,7 +230,9 @@ struct collective {
     uint64_t first, count; /* scalars of the array */
     uint64_t *firsts;      /* one a rank, where they differ; NULL: first */
     uint32_t *parts;      /* one a rank */
-    uint32_t ranks;
+    uint32_t ranks;       /* 1: only the parts that are tied to it */
+    struct tied_part *tied;
+    size_t tied_count;
     uint32_t group;       /* ranks of a node, for hierarchical algorithms */
     uint32_t *rings;      /* [ring_count * ranks], orders of the ranks; NULL: as is usual */
     uint32_t *places;     /* [ring_count * ranks], where in the order a rank stands */
@@ -295,7 +305,7 @@ bool plan_add_barrier(struct plan *plan, uint32_t members, uint32_t *index,
                       struct error *error);
 bool plan_add_bundle(struct plan *plan, uint32_t *index, struct error *error);
 bool plan_bundle_edge(struct plan *plan, uint32_t bundle, uint32_t edge, struct error *error);
-/* Copies parts, firsts and rings; adds the edges that the algorithm uses. */
+/* Copies parts, firsts, tied parts and rings; adds the edges that the algorithm uses. */
 bool plan_add_collective(struct plan *plan, const struct collective *collective,
                          uint32_t *index, struct error *error);
 /* Steps before and beyond its own whose micro-batches a step's instructions are about. */

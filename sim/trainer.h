@@ -51,6 +51,12 @@ void trainer_pack_piece(struct trainer *trainer, const struct collective *collec
 void trainer_unpack_piece(struct trainer *trainer, const struct collective *collective,
                           uint32_t rank, uint64_t first, uint64_t count, bool add,
                           const scalar *message);
+/* Of the parts tied to the rank's: before the collective their numbers are added to its
+ * array, after it they are its result. */
+void trainer_gather_tied(struct trainer *trainer, const struct collective *collective,
+                         uint32_t rank);
+void trainer_share_tied(struct trainer *trainer, const struct collective *collective,
+                        uint32_t rank);
 /* Divides the rank's array by the number of ranks. */
 void trainer_average(struct trainer *trainer, const struct collective *collective,
                      uint32_t rank);

@@ -133,6 +133,29 @@ void trainer_unpack_piece(struct trainer *t, const struct collective *c, uint32_
         own[i] += message[i];
 }
 
+static scalar *tied_array(struct trainer *t, const struct tied_part *tied)
+{
+    return network_parameter_gradients(t->parts[tied->part].network) + tied->first;
+}
+
+void trainer_gather_tied(struct trainer *t, const struct collective *c, uint32_t rank)
+{
+    scalar *own = collective_array(t, c, rank) + collective_first(c, rank);
+    for (size_t k = 0; k < c->tied_count; k++) {
+        const scalar *other = tied_array(t, &c->tied[k]);
+        for (size_t i = 0; c->tied[k].rank == rank && i < c->count; i++)
+            own[i] += other[i];
+    }
+}
+
+void trainer_share_tied(struct trainer *t, const struct collective *c, uint32_t rank)
+{
+    const scalar *own = collective_array(t, c, rank) + collective_first(c, rank);
+    for (size_t k = 0; k < c->tied_count; k++)
+        if (c->tied[k].rank == rank)
+            memcpy(tied_array(t, &c->tied[k]), own, (size_t)c->count * sizeof *own);
+}
+
 void trainer_average(struct trainer *t, const struct collective *c, uint32_t rank)
 {
     scalar *own = collective_array(t, c, rank) + collective_first(c, rank);

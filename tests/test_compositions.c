@@ -64,6 +64,10 @@ struct inner {
 #define PIPEDREAM                                                                          \
     "{\"kind\": \"pipeline\", \"stages\": [3, 5], \"schedule\": \"pipedream\"}"
 
+#define LAYERWISE "\"stages\": [3, 5], \"granularity\": \"layerwise\""
+#define TIED_HEADS(stages)                                                               \
+    "\"stages\": " stages ", \"heads_every\": 1, \"head\": \"tied_projection\", "         \
+    "\"synchronous\": true"
 #define OFTEN LOCAL("\"stages\": [4, 4], \"update_every\": 1, \"synchronous\": true")
 
 static const struct inner inners[] = {
@@ -98,11 +102,17 @@ static const struct inner inners[] = {
     PIPE4("zero_bubble", STAGE),
     IS_INTERLEAVED(4, ""),
     IS_INTERLEAVED(4, BLOCKS),
+    IS_INTERLEAVED(1, ""),
     {"pipedream", 2, PIPEDREAM, PIPEDREAM, true, true, true},
     IS_LOCAL("chunked over 2", 2, "\"stages\": [3, 5]"),
     IS_LOCAL("chunked over 4", 4, "\"stages\": [2, 2, 1, 3], \"synchronous\": true"),
     IS_LOCAL("heads every 2", 2, "\"stages\": [4, 4], \"heads_every\": 2"),
-    IS_LOCAL("layerwise", 2, "\"stages\": [3, 5], \"granularity\": \"layerwise\""),
+    IS_LOCAL("layerwise", 2, LAYERWISE),
+    {"layerwise on one", 1, LOCAL("\"stages\": 1, \"granularity\": \"layerwise\""),
+     LOCAL(LAYERWISE), true, true, false},
+    IS_LOCAL("heads that share the embedding", 2, TIED_HEADS("[3, 5]")),
+    {"heads that share the embedding, on one", 1, LOCAL(TIED_HEADS("[8]")),
+     LOCAL(TIED_HEADS("[3, 5]")), true, true, false},
     IS_LOCAL("overlapping", 2, "\"stages\": [4, 4], \"granularity\": \"overlapping\""),
     IS_LOCAL("overlapping over 4", 4,
              "\"stages\": [2, 2, 2, 2], \"granularity\": \"overlapping\", "
@@ -310,6 +320,9 @@ static const char texts[] =
 static const char translator[] =
     "{\"preset\": \"transformer\", \"width\": 8, \"depth\": 4, \"heads\": 4, "
     "\"feed_forward\": 16, \"dropout\": 0.1, \"tied\": false}";
+static const char tied_translator[] =
+    "{\"preset\": \"transformer\", \"width\": 8, \"depth\": 4, \"heads\": 4, "
+    "\"feed_forward\": 16, \"dropout\": 0.1}";
 static const char translations[] =
     "{\"kind\": \"synthetic_translation\", \"source_length\": 4, \"target_length\": 3, "
     "\"vocabulary\": 7, \"train_samples\": 200, \"test_samples\": 20}";
@@ -327,6 +340,7 @@ static void test_tied_transformers(void)
 static void test_encoder_decoders(void)
 {
     check_all(translator, translations, NULL, false, 5);
+    check_all(tied_translator, translations, NULL, true, 7);
 }
 
 /* Those whose updates are not those of backprop, against themselves without any split. */

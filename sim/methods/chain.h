@@ -60,10 +60,13 @@ bool chain_backward(struct plan *plan, struct code *code, uint32_t part,
 /* Of parts with gradient_apart: gradient in, compute. */
 bool chain_received(struct plan *plan, struct code *code, uint32_t part,
                     int64_t micro_batch, struct error *error);
-/* Collectives, the update, the gathers, where the part trains; of several updates a step that of the micro-batches
- * from `micro_batch` on. After the step's last one, checkpoints go out. */
-bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct error *error);
-bool chain_update_of(struct plan *plan, struct code *code, uint32_t part,
-                     int64_t micro_batch, struct error *error);
+/* The parts of one processor: first, first + stride ... */
+struct chain_seat {
+    uint32_t first, count, stride;
+};
+/* Of each that trains: collectives, the update, the gathers; of several updates a step that
+ * of the micro-batches from `micro_batch` on. After the step's last one checkpoints go out. */
+bool chain_updates(struct plan *plan, struct code *code, const struct chain_seat *seat,
+                   int64_t micro_batch, struct error *error);
 
 #endif

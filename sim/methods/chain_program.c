@@ -235,20 +235,23 @@ static bool emit_checkpoints(struct plan *plan, struct code *code, uint32_t part
     return true;
 }
 
+static bool emit_sums(struct plan *plan, struct code *code, uint32_t part,
+                      int64_t micro_batch, struct error *error)
+{
+    const struct part *p = &plan->parts[part];
+    for (size_t i = 0; p->trains && i < p->sum_count; i++)
+        if (!code_add(code, OP_COLLECTIVE, part, p->sums[i], micro_batch, error))
+            return false;
+    return true;
+}
+
 static bool emit_update(struct plan *plan, struct code *code, uint32_t part,
                         int64_t micro_batch, struct error *error)
 {
     const struct part *p = &plan->parts[part];
-    for (size_t i = 0; i < p->sum_count; i++)
-        if (!code_add(code, OP_COLLECTIVE, part, p->sums[i], micro_batch, error))
-            return false;
-    /* Ties last: it is they that leave the same bits in all holders of a weight. */
-    for (size_t i = 0; i < p->tie_count; i++)
-        if (!code_add(code, OP_COLLECTIVE, part, p->ties[i], micro_batch, error))
-            return false;
-    if (!code_add(code, OP_UPDATE, part, PLAN_NONE, micro_batch, error))
+    if (p->trains && !code_add(code, OP_UPDATE, part, PLAN_NONE, micro_batch, error))
         return false;
-    for (size_t i = 0; i < p->gather_count; i++) {
+    for (size_t i = 0; p->trains && i < p->gather_count; i++) {
         if (!code_add(code, OP_COLLECTIVE, part, p->gathers[i], micro_batch, error))
             return false;
         code_every(code, p->gather_every);
@@ -256,17 +259,63 @@ static bool emit_update(struct plan *plan, struct code *code, uint32_t part,
     return true;
 }
 
-bool chain_update_of(struct plan *plan, struct code *code, uint32_t part,
-                     int64_t micro_batch, struct error *error)
+/* The part's next tie from a number on, in the order of the plan; PLAN_NONE: no more. */
+static uint32_t next_tie(const struct part *part, uint32_t from)
 {
-    uint64_t each = plan->micro_batches / plan->updates;
-    if (plan->parts[part].trains && !emit_update(plan, code, part, micro_batch, error))
-        return false;
-    return (uint64_t)micro_batch + each != plan->micro_batches ||
-           emit_checkpoints(plan, code, part, micro_batch, error);
+    uint32_t next = PLAN_NONE;
+    for (size_t i = 0; i < part->tie_count; i++)
+        if (part->ties[i] >= from && part->ties[i] < next)
+            next = part->ties[i];
+    return next;
 }
 
-bool chain_update(struct plan *plan, struct code *code, uint32_t part, struct error *error)
+/* Ties of all parts of the processor, in one order for all processors. */
+static bool emit_ties(struct plan *plan, struct code *code, const struct chain_seat *seat,
+                      int64_t micro_batch, struct error *error)
 {
-    return chain_update_of(plan, code, part, 0, error);
+    for (uint32_t from = 0, next = 0; next != PLAN_NONE; from = next + 1) {
+        uint32_t owner = PLAN_NONE;
+        next = PLAN_NONE;
+        for (uint32_t i = 0; i < seat->count; i++) {
+            uint32_t part = seat->first + i * seat->stride;
+            uint32_t tie = next_tie(&plan->parts[part], from);
+            owner = tie < next ? part : owner;
+            next = tie < next ? tie : next;
+        }
+        if (next != PLAN_NONE &&
+            !code_add(code, OP_COLLECTIVE, owner, next, micro_batch, error))
+            return false;
+    }
+    return true;
+}
+
+static bool any_tied(const struct plan *plan, const struct chain_seat *seat)
+{
+    for (uint32_t i = 0; i < seat->count; i++)
+        if (plan->parts[seat->first + i * seat->stride].tie_count > 0)
+            return true;
+    return false;
+}
+
+/* Ties come after all sums: it is they that leave the same bits in all holders of a weight.
+ */
+bool chain_updates(struct plan *plan, struct code *code, const struct chain_seat *seat,
+                   int64_t micro_batch, struct error *error)
+{
+    const uint64_t each = plan->micro_batches / plan->updates;
+    const bool last = (uint64_t)micro_batch + each == plan->micro_batches;
+    const bool tied = any_tied(plan, seat);
+    for (uint32_t i = 0; tied && i < seat->count; i++)
+        if (!emit_sums(plan, code, seat->first + i * seat->stride, micro_batch, error))
+            return false;
+    if (!emit_ties(plan, code, seat, micro_batch, error))
+        return false;
+    for (uint32_t i = 0; i < seat->count; i++) {
+        uint32_t part = seat->first + i * seat->stride;
+        if ((!tied && !emit_sums(plan, code, part, micro_batch, error)) ||
+            !emit_update(plan, code, part, micro_batch, error) ||
+            (last && !emit_checkpoints(plan, code, part, micro_batch, error)))
+            return false;
+    }
+    return true;
 }

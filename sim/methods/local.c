@@ -235,10 +235,8 @@ static bool emit_update(const struct seat *seat, uint64_t first, uint64_t count,
             return false;
     if (!emit_received(seat, (int64_t)(first + count) - 1, error))
         return false;
-    for (uint32_t p = seat->first; p < seat->end; p++)
-        if (!chain_update_of(seat->plan, seat->code, p, (int64_t)first, error))
-            return false;
-    return true;
+    const struct chain_seat all = {seat->first, seat->end - seat->first, 1};
+    return chain_updates(seat->plan, seat->code, &all, (int64_t)first, error);
 }
 
 static bool emit_seat(struct plan *plan, uint32_t first, uint32_t end, uint32_t barrier,

@@ -247,14 +247,14 @@ static bool emit_processor(const struct emitter *e, struct error *error)
     struct task_list prologue = {0}, body = {0};
     struct stream *stream;
     const struct schedule *schedule = e->schedule;
+    const struct chain_seat seat = {e->first_part, (uint32_t)e->place.chunks,
+                                    (uint32_t)e->place.processors};
     bool done = plan_stream(e->plan, e->plan->parts[e->first_part].processor, &stream, error) &&
                 (schedule->prologue == NULL || schedule->prologue(&e->place, &prologue, error)) &&
                 schedule->body(&e->place, &body, error) &&
                 emit_tasks(e, &stream->prologue, &prologue, error) &&
-                emit_tasks(e, &stream->body, &body, error);
-    for (uint32_t c = 0; done && c < e->place.chunks; c++)
-        done = chain_update(e->plan, &stream->body,
-                            e->first_part + c * (uint32_t)e->place.processors, error);
+                emit_tasks(e, &stream->body, &body, error) &&
+                chain_updates(e->plan, &stream->body, &seat, 0, error);
     task_list_free(&prologue);
     task_list_free(&body);
     return done;
